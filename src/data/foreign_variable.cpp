@@ -162,7 +162,15 @@ std::vector<double> ForeignFile::coordinates(const ForeignAxis& axis) const {
   if (!is_list || array.element() == h5::Element::other || axis.extent == 0) return {};
   std::vector<std::byte> stored(static_cast<std::size_t>(axis.extent) * array.row_bytes());
   array.read_rows(0, axis.extent, stored);
-  return numbers_of(stored, array.element());
+  std::vector<double> places = numbers_of(stored, array.element());
+  const auto number = [&](const char* name, double usual) {
+    const std::optional<h5::Attribute> found = array.find_attribute(name);
+    return found && found->numbers.size() == 1 ? found->numbers.front() : usual;
+  };
+  const double scale = number("scale_factor", 1.0);
+  const double offset = number("add_offset", 0.0);
+  for (double& place : places) place = place * scale + offset;
+  return places;
 }
 
 std::string ForeignFile::unit_of(const ForeignAxis& axis) const {

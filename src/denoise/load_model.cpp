@@ -115,6 +115,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   LoadedModel model;
   comm::agree(world, [&] {
     const nn::UNet2DConfig config = interop::read_model_config(path);
+    interop::expect_images(path);
     if (config.sample_size.empty()) {
       throw base::OutputError(
           "{}: config.json has no sample_size, so that the size of its images is not known; wanted: there a "
@@ -145,6 +146,10 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   model.description = "diffusers folder";
   if (comm::ask_root(world, [&] { return base::is_there(path / interop::kMeanFolder); }))
     load_mean(model, path, world, device);
+  comm::do_on_root(world, [&] {
+    const auto map = interop::read_normalization(path);
+    if (map) expect_mean(*map, model.mean.get(), (path / interop::kNormalizationName).string());
+  });
   return model;
 }
 

@@ -5,14 +5,17 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/error.h"
 #include "base/json_fields.h"
 #include "denoise/null_class.h"
 #include "denoise/weight_digest.h"
 #include "interop/unet_json.h"
+#include "interop/written_model.h"
 
 namespace ddpm::denoise {
 namespace {
 
+constexpr const char* kMean = "mean_model_sha256";
 constexpr const char* kClassDropout = "class_dropout";
 constexpr const char* kConditionDropout = "condition_dropout";
 
@@ -22,6 +25,15 @@ bool gives_conditions(const nn::UNet2DConfig& unet, const ImageRecord& image) {
                              [](const data::Field& field) { return field.role == data::FieldRole::condition; });
 }
 
+/// Over the weights as float32, as which they are stored.
+std::string digest_of_values(const LoadedModel& model) {
+  WeightDigest digest;
+  for (const nn::Parameter* parameter : model.unet->parameters()) {
+    digest.add(parameter->name, parameter->value.to(at::kCPU, at::kFloat));
+  }
+  return digest.hex();
+}
+
 }  // namespace
 
 void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype) {
@@ -29,6 +41,26 @@ void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype) {
   for (nn::Parameter* parameter : model.unet->parameters()) parameter->value = parameter->value.to(dtype);
   model.dtype = dtype;
   model.unet->prepare_for_inference();
+}
+
+void write_mean(const LoadedModel* mean, base::Json& normalization) {
+  if (mean != nullptr) normalization[kMean] = digest_of_values(*mean);
+}
+
+void expect_mean(const base::Json& normalization, const LoadedModel* mean, const std::string& origin) {
+  const base::JsonFields values(normalization, origin, {}, base::JsonFields::Others::ignored);
+  if (!values.has(kMean)) return;
+  const std::string& wanted = values.text(kMean);
+  if (mean == nullptr) {
+    throw base::OutputError("{}: samples are added to the answers of a regression, but {}/ beside it is gone", origin,
+                            interop::kMeanFolder);
+  }
+  const std::string seen = digest_of_values(*mean);
+  if (seen == wanted) return;
+  throw base::OutputError(
+      "{}: samples are added to the answers of a regression whose weights have SHA-256 {}; in {}/ "
+      "are others: {}",
+      origin, wanted, interop::kMeanFolder, seen);
 }
 
 void write_dropouts(const nn::UNet2DConfig& unet, const ImageRecord& image, const diffusion::DiffusionConfig& config,

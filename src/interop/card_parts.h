@@ -25,6 +25,12 @@ struct CardMetadata {
 std::string_view task_of(const nn::UNet2DConfig& unet);
 /// The metadata, with the lines of "---" around it.
 std::string card_metadata(const ModelCard& card, const CardMetadata& metadata);
+/// The first heading, what stands below it in one sentence, and who made it.
+std::string head_text(const ModelCard& card, std::string_view kind);
+/// What the weights, which are stored as `dtype`, were trained on, and how: tables in Markdown.
+std::string training_text(const ModelCard& card, at::ScalarType dtype);
+/// What every card ends with: how values are stored, what the model is not for, licence and configuration.
+std::string end_text(const ModelCard& card, const base::Json& normalization, diffusion::Formulation formulation);
 /// The model that adapters belong to: its name on a hub, where the card states one, else where it lies.
 const std::string& base_name(const WrittenAdapter& adapter);
 /// How the folder is loaded, in Markdown.

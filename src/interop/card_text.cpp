@@ -4,12 +4,11 @@
 
 #include <fmt/ranges.h>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "diffusion/config.h"
 #include "interop/card_parts.h"
-#include "nn/unet2d.h"
+#include "nn/config.h"
 
 namespace ddpm::interop {
 namespace {
@@ -60,6 +59,15 @@ std::string_view type_name(at::ScalarType dtype) {
   return dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
 }
 
+std::string license_text(const CardConfig& stated) {
+  // Not at the beginning of a line, where it could be a heading or the fence of a code block.
+  if (!stated.license.empty()) return fmt::format("Of these weights: {}.\n", one_line(stated.license));
+  return "None was stated for these weights when they were written. Before publishing them, add one here and above\n"
+         "that fits the training set (`card.license`).\n";
+}
+
+}  // namespace
+
 std::string training_text(const ModelCard& card, at::ScalarType dtype) {
   std::string text = "| | |\n|---|---|\n";
   text += row("training set", card.dataset) + row("images in it", card.dataset_images);
@@ -76,14 +84,6 @@ std::string training_text(const ModelCard& card, at::ScalarType dtype) {
   return text + row("hardware", card.hardware) + row("software", card.versions) + statistics_text(card.statistics);
 }
 
-std::string license_text(const CardConfig& stated) {
-  // Not at the beginning of a line, where it could be a heading or the fence of a code block.
-  if (!stated.license.empty()) return fmt::format("Of these weights: {}.\n", one_line(stated.license));
-  return "None was stated for these weights when they were written. Before publishing them, add one here and above\n"
-         "that fits the training set (`card.license`).\n";
-}
-
-/// The first heading, what stands below it in one sentence, and who made it.
 std::string head_text(const ModelCard& card, std::string_view kind) {
   std::string text = fmt::format("# {}\n\n{}, trained with ddpm{}{}.\n\n", title_of(card), kind,
                                  card.program_version.empty() ? "" : " ", card.program_version);
@@ -93,39 +93,12 @@ std::string head_text(const ModelCard& card, std::string_view kind) {
   return text;
 }
 
-/// What every card ends with: how values are stored, what the model is not for, licence and configuration.
 std::string end_text(const ModelCard& card, const base::Json& normalization, diffusion::Formulation formulation) {
   std::string text = fmt::format("\n```json\n{}\n```\n\n## Not for\n\n{}\n## Licence\n\n{}",
                                  base::with_short_texts(normalization).dump(2), card_limits(card, formulation),
                                  license_text(card.stated));
   if (!card.config_toml.empty()) text += fmt::format("\n## Configuration\n\n```toml\n{}\n```\n", card.config_toml);
   return text;
-}
-
-std::string adapter_use(const WrittenAdapter& adapter) {
-  std::string text = fmt::format(R"(
-```python
-from diffusers import UNet2DModel
-from peft import PeftModel
-
-unet = UNet2DModel.from_pretrained({}, subfolder="unet")  # without subfolder, where it is a unet folder itself
-unet = PeftModel.from_pretrained(unet, "PATH OF THIS FOLDER")
-```
-
-`unet.merge_and_unload()` makes of them the weights of one model.
-)",
-                                 base::Json(base_name(adapter)).dump());
-  if (!adapter.card.stated.base_model.empty()) return text;
-  return text +
-         "\nBefore these are published, say above which model on the hub they belong to, as `base_model: OWNER/NAME`\n"
-         "(`card.base_model`): the path is that of the machine where they were trained.\n";
-}
-
-}  // namespace
-
-const std::string& base_name(const WrittenAdapter& adapter) {
-  const std::string& stated = adapter.card.stated.base_model;
-  return stated.empty() ? adapter.base : stated;
 }
 
 std::string one_line(std::string text) {
@@ -146,18 +119,6 @@ std::string model_card_text(const WrittenModel& model) {
   text += fmt::format("\n## Use\n\n{}", card_use(model));
   text += "\nThe model's values relate to stored image values as `normalization.json` says:\n";
   return text + end_text(card, model.normalization, model.scheduler.formulation);
-}
-
-std::string adapter_card_text(const WrittenAdapter& adapter) {
-  const ModelCard& card = adapter.card;
-  const nn::UNet2DConfig& unet = adapter.unet.config();
-  std::string text =
-      card_metadata(card, {.library = "peft", .task = task_of(unet), .tags = {"lora", "ddpm"}, .relation = "adapter"});
-  text += head_text(card, fmt::format("LoRA adapters of rank {} in {}", unet.lora.rank,
-                                      base::counted(std::ssize(adapter.unet.adapted()), "layer")));
-  text += training_text(card, adapter.dtype) + "\n## Use\n" + adapter_use(adapter);
-  text += "\nThe model's values relate to stored image values as follows:\n";
-  return text + end_text(card, adapter.normalization, adapter.formulation);
 }
 
 }  // namespace ddpm::interop

@@ -52,7 +52,8 @@ std::string with_named_numbers_as_texts(std::string_view text) {
 /// What would help with a name such as "google/ddpm-cifar10-32", which other programs look up on a hub; "": it is
 /// not of that kind.
 std::string hub_hint(const base::Path& path) {
-  const std::string name = path.string();
+  std::string name = path.string();
+  if (name.ends_with('/')) name.pop_back();
   const auto fits = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
   };
@@ -84,6 +85,18 @@ nn::UNet2DConfig read_config(const base::Path& path) {
 base::Path pipeline_folder(const base::Path& path) {
   const base::Path unet = unet_folder(path);
   return unet.filename() == "unet" || unet.filename() == "unet_ema" ? unet.parent_path() : unet;
+}
+
+void expect_images(const base::Path& path) {
+  const base::Path file = pipeline_folder(path) / "model_index.json";
+  if (!base::is_there(file)) return;
+  const base::Json index = read_json(file);
+  for (const char* decoder : {"vqvae", "vae"}) {
+    if (!index.is_object() || !index.contains(decoder)) continue;
+    throw base::OutputError(
+        "{}: its unet draws latents, of which its {} makes images; wanted: a unet that draws images", file.string(),
+        decoder);
+  }
 }
 
 bool is_model_folder(const base::Path& path) {

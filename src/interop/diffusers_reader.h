@@ -33,6 +33,9 @@ nn::UNet2DConfig read_model_config(const base::Path& folder);
 /// The folder of a pipeline: `path`, or where `path` is its unet/ or unet_ema/ the folder around that.
 base::Path pipeline_folder(const base::Path& path);
 
+/// Throws base::OutputError for a pipeline whose unet draws latents, which another of its models makes images of.
+void expect_images(const base::Path& path);
+
 /// What scheduler/scheduler_config.json says, whichever class wrote it.
 struct SchedulerFile {
   base::Path path;              ///< where it was found, for messages

@@ -74,18 +74,16 @@ std::vector<base::Path> weights_files(const base::Path& folder, WeightIndex& ind
     for (const auto& [weight, file] : index) files.insert(unet / file);
     return {files.begin(), files.end()};
   }
+  for (const char* variant : {"fp16", "bf16"}) {
+    const base::Path file = unet / fmt::format("diffusion_pytorch_model.{}.safetensors", variant);
+    if (base::is_there(file)) return {file};
+  }
   for (const char* pickle : {"diffusion_pytorch_model.bin", "diffusion_pytorch_model.bin.index.json"}) {
     if (!base::is_there(unet / pickle)) continue;
     throw base::OutputError(
         "{}: the weights are a pickle, which can run any code; wanted: {}, which python3 -c \"from diffusers import "
         "UNet2DModel as M; M.from_pretrained('{}').save_pretrained('{}')\" makes of a folder that you trust",
         unet.string(), kWeightsName, unet.string(), unet.string());
-  }
-  for (const char* variant : {"fp16", "bf16"}) {
-    const std::string name = fmt::format("diffusion_pytorch_model.{}.safetensors", variant);
-    if (!base::is_there(unet / name)) continue;
-    throw base::OutputError("{}: has no {}, but the variant {}; wanted: that file under the first name", unet.string(),
-                            kWeightsName, name);
   }
   throw base::OutputError("{}: has no {}", unet.string(), kWeightsName);
 }
@@ -173,6 +171,11 @@ UNetWeights::UNetWeights(const base::Path& folder, const ExpectedShapes& expecte
 
 UNetWeights UNetWeights::of_adapters(const base::Path& folder, const ExpectedShapes& expected) {
   UNetWeights adapters;
+  if (!base::is_there(folder / kAdapterWeights) && base::is_there(folder / "adapter_model.bin")) {
+    throw base::OutputError(
+        "{}: the adapters are a pickle, which can run any code; wanted: {}, which PEFT's save_pretrained() writes",
+        (folder / "adapter_model.bin").string(), kAdapterWeights);
+  }
   adapters.files_.emplace_back(folder / kAdapterWeights);
   adapters.entries_ = checked_entries(adapters.files_, expected, folder, name_without_peft);
   return adapters;

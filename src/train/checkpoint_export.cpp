@@ -49,6 +49,7 @@ Description describe_checkpoint(const denoise::LoadedModel& model) {
                         .normalization = model.image.record_json(),
                         .card = card_of(configuration, origin.run, facts, origin.weights)};
   denoise::write_dropouts(model.unet->config(), model.image, config.diffusion, described.normalization);
+  denoise::write_mean(model.mean.get(), described.normalization);
   return described;
 }
 

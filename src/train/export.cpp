@@ -91,6 +91,7 @@ void export_model(const UNetState& model, const denoise::AdapterBase* adapter_ba
     const denoise::ImageRecord image = task.image_record();
     base::Json normalization = image.record_json();
     denoise::write_dropouts(task.fitted.unet, image, config.diffusion, normalization);
+    denoise::write_mean(task.mean.get(), normalization);
     std::vector<interop::NamedTensor> weights = gathered.trained;
     if (adapter_base == nullptr) {
       weights.insert(weights.end(), gathered.fixed.begin(), gathered.fixed.end());

@@ -127,6 +127,19 @@ class Folders(unittest.TestCase):
         UNet2DModel.from_pretrained(folder, subfolder="unet")  # diffusers reads them, too
         self.assert_drawn(folder)
 
+    def test_a_folder_of_one_variant(self):
+        folder = self.save("variant", variant="fp16")
+        self.assertFalse((folder / "unet" / FILE).exists())
+        self.assert_drawn(folder)
+
+    def test_a_pipeline_of_latents_is_refused(self):
+        folder = self.save("latents")
+        index = json.loads((folder / "model_index.json").read_text())
+        index |= {"_class_name": "LDMPipeline", "vqvae": ["diffusers", "VQModel"]}
+        (folder / "model_index.json").write_text(json.dumps(index))
+        for path in (folder, folder / "unet"):
+            self.assert_refused(path, ["model_index.json", "latents, of which its vqvae makes images"])
+
     def test_a_pickle_is_refused_with_what_converts_it(self):
         folder = self.save("pickle", safe_serialization=False)
         line = self.assert_refused(folder, ["pickle", FILE])

@@ -158,6 +158,23 @@ class Regression(unittest.TestCase):
             with self.assertRaises(AttributeError):
                 diffusers.DiffusionPipeline.from_pretrained(run / "model")
 
+    def test_a_model_without_its_own_regression_is_refused(self):
+        run, process = self.train("whole-parts", "ddpm", steps=1, diffusion={"mean_model": str(self.mean)})
+        self.assertEqual(process.returncode, 0, process.stderr)
+        other, _ = self.train("another-mean", "regression", steps=2)
+        for name, words in (("gone", "mean_model/ beside it is gone"), ("other", "in mean_model/ are others")):
+            copy = WORK / f"parts-{name}"
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(run / "model", copy)
+            shutil.rmtree(copy / "mean_model")
+            if name == "other":
+                shutil.copytree(other / "model", copy / "mean_model")
+            for ranks in (1, 2):
+                process = self.draw(copy, ranks=ranks, check=False)
+                lines = [line for line in process.stderr.splitlines() if "error" in line]
+                self.assertEqual((process.returncode, len(lines)), (4, 1), process.stderr)
+                self.assertIn(words, lines[0])
+
     def test_a_run_keeps_its_regression(self):
         copy = WORK / "copied"
         shutil.rmtree(copy, ignore_errors=True)
