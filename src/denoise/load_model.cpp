@@ -126,6 +126,8 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     bind(*model.unet, device);
   });
   read_weights(*model.unet, path, world);
+  const std::string origin = (path / interop::kNormalizationName).string();
+  std::optional<base::Json> normalization;
   comm::agree(world, [&] {
     const nn::UNet2DConfig& config = model.unet->config();
     const nn::ImageSize size = nn::image_size(config);
@@ -136,10 +138,10 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     model.scheduler = scheduler ? scheduler->json : base::Json::object();
     if (scheduler) model.scheduler_origin = scheduler->path.string();
     model.image.class_names = interop::read_class_names(path);
-    if (const auto map = interop::read_normalization(path)) {
-      const std::string origin = (path / interop::kNormalizationName).string();
-      model.image.set_normalization(*map, origin);
-      read_dropouts(*map, origin, model);
+    normalization = interop::read_normalization(path);
+    if (normalization) {
+      model.image.set_normalization(*normalization, origin);
+      read_dropouts(*normalization, origin, model);
     }
     expect_fitting(model.image, config, path.string());
   });
@@ -147,8 +149,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   if (comm::ask_root(world, [&] { return base::is_there(path / interop::kMeanFolder); }))
     load_mean(model, path, world, device);
   comm::do_on_root(world, [&] {
-    const auto map = interop::read_normalization(path);
-    if (map) expect_mean(*map, model.mean.get(), (path / interop::kNormalizationName).string());
+    if (normalization) expect_mean(*normalization, model.mean.get(), origin);
   });
   return model;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/lower_case.h"
 #include "diffusion/config.h"
 #include "interop/card_parts.h"
 #include "nn/config.h"
@@ -26,16 +27,10 @@ constexpr std::string_view kHubLicenses =
     " ncsa odbl odc-by ofl-1.1 openmdw-1.0 openrail openrail++ osl-3.0 other pddl postgresql unknown unlicense"
     " wtfpl zlib ";
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return text;
-}
-
 /// A name such as the hub takes for data sets and licences: letters, digits, dots and dashes, in lower case.
 std::string slug(const std::string& text) {
   std::string result;
-  for (const char c : lower(text)) {
+  for (const char c : base::lower_case(text)) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.';
     if (plain) {
       result += c;
@@ -60,7 +55,7 @@ std::string number_text(double value) {
 }
 
 std::string license_lines(const CardConfig& stated) {
-  const std::string id = stated.license.empty() ? "unknown" : lower(stated.license);
+  const std::string id = stated.license.empty() ? "unknown" : base::lower_case(stated.license);
   const bool known = kHubLicenses.find(" " + id + " ") != std::string_view::npos;
   if (known && id.find(' ') == std::string::npos) return fmt::format("license: {}\n", id);
   return fmt::format("license: other\nlicense_name: {}\n", quoted(slug(id)));

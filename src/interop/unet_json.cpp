@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/lower_case.h"
 #include "base/named.h"
 #include "config/json_value.h"
 #include "config/resolve.h"
@@ -30,11 +30,6 @@ config::Schema model_schema(nn::UNet2DConfig& unet) {
   config::Section section = schema.section("model", "", config::Identity::fixed);
   nn::describe(section, unet);
   return schema;
-}
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return text;
 }
 
 /// Block types under today's names: diffusers takes older ones with this prefix.
@@ -60,7 +55,7 @@ base::Json as_named_here(const std::string& key, const base::Json& value) {
   } else if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     if (key == "mid_block_type") return "UNetMidBlock2D";
-    if (key == "act_fn") return lower_case(text);
+    if (key == "act_fn") return base::lower_case(text);
     if (key == "class_embed_type" && !base::find_named<nn::ClassEmbedding>(text)) return nullptr;
   }
   return value;

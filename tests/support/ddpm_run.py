@@ -3,6 +3,7 @@
 Python's standard library only, so that these tests run wherever the program builds.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -123,6 +124,12 @@ def planned_bytes(plan):
 
 def metrics(run):
     return [json.loads(line) for line in (pathlib.Path(run) / "metrics.jsonl").read_text().splitlines()]
+
+
+def digest_of_model(run):
+    """SHA-256 of the weights of RUN/model."""
+    (file,) = (pathlib.Path(run) / "model" / "unet").glob("*.safetensors")
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def assert_same_curve(a, b, precision=1e-4):

@@ -1,7 +1,6 @@
 """Every kind of block in training: the same curve with recomputed activations on any number of ranks and in every ZeRO
 stage, a plan that knows the model's parameters, and a stopped run that ends with the same bits."""
 
-import hashlib
 import json
 import os
 import pathlib
@@ -13,7 +12,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import STAGES, assert_same_curve, ddpm, write_config  # noqa: E402
+from ddpm_run import STAGES, assert_same_curve, ddpm, digest_of_model, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 # The blocks have LayerNorm or groups of 32 channels of their own, whatever norm_num_groups is.
@@ -26,11 +25,6 @@ MODELS = {
                  "up_block_types": ["AttnUpBlock2D", "ResnetUpsampleBlock2D"], "upsample_type": "resnet"},
     "no-middle": {"mid_block_type": "", "resnet_time_scale_shift": "scale_shift", "dropout": 0.1},
 }  # fmt: skip
-
-
-def digest(run):
-    (file,) = (run / "model" / "unet").glob("*.safetensors")
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 class Blocks(unittest.TestCase):
@@ -68,7 +62,7 @@ class Blocks(unittest.TestCase):
                 run = self.train(f"{model}-bits-{ranks}", model, ranks, train={"steps": steps}, **sections)
                 if steps < 4:
                     ddpm("train", WORK / f"{model}-bits-{ranks}.toml", "--train.steps", 4, ranks=ranks)
-                digests.add(digest(run))
+                digests.add(digest_of_model(run))
             self.assertEqual(len(digests), 1, model)
 
     def test_plans_count_their_parameters(self):

@@ -15,7 +15,7 @@ import torch
 from diffusers import DDIMScheduler, UNet2DModel
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import STAGES, assert_same_curve, ddpm, metrics, planned_bytes, write_config  # noqa: E402
+from ddpm_run import STAGES, assert_same_curve, ddpm, digest_of_model, metrics, planned_bytes, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, GRID = 24, (4, 8, 12)
@@ -44,11 +44,6 @@ def write_set(path, values):
         for name, array in values.items():
             file[name] = array
     return path
-
-
-def digest(run):
-    (file,) = (run / "model" / "unet").glob("*.safetensors")
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 class Volumes(unittest.TestCase):
@@ -106,7 +101,7 @@ class Volumes(unittest.TestCase):
             run = self.train(f"bits-{ranks}", ALL, ranks, train={"steps": 4 if ranks < 4 else 2}, **sections)
             if ranks == 4:
                 ddpm("train", WORK / f"bits-{ranks}.toml", "--train.steps", 4, ranks=ranks)
-            digests.add(digest(run))
+            digests.add(digest_of_model(run))
         self.assertEqual(len(digests), 1)
 
     def test_pytorch_draws_the_same(self):
