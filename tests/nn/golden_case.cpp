@@ -181,13 +181,13 @@ UNet2DConfig config_from_json(const base::Json& json) {
   return c;
 }
 
-void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& golden, at::ScalarType dtype) {
+void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& golden, const at::TensorOptions& options) {
   std::map<std::string, at::Tensor> values;
   int64_t index = 0;
   for (const auto& [name, parameter] : golden.parameters) {
     values[name] = weight_value(name, parameter.shape, golden.seed, index++);
   }
-  allocate(parameters, dtype);
+  allocate(parameters, options);
   for (Parameter* p : parameters) {
     p->value.copy_(part_of(values.at(p->name), p->split));
     p->value.set_requires_grad(p->role == base::ParameterRole::trained);

@@ -41,8 +41,9 @@ std::vector<std::filesystem::path> golden_files(const std::string& extension = "
 /// A diffusers config.json through the program's own keys.
 UNet2DConfig config_from_json(const base::Json& json);
 
-/// Binds every parameter in `dtype` to the case's weights, requiring gradients where diffusers has them.
-void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& golden, at::ScalarType dtype);
+/// Binds every parameter, with dtype and device of `options`, to the case's weights, requiring gradients where
+/// diffusers has them.
+void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& golden, const at::TensorOptions& options);
 
 /// || a - b || / || b ||
 double relative_error(const at::Tensor& a, const at::Tensor& b);

@@ -21,7 +21,7 @@ void expect_gradients(const UNet2D& unet, const GoldenCase& golden) {
     const double scale = std::max(wanted.norm().item<double>(), least * std::sqrt(total));
     ASSERT_TRUE(p->value.grad().defined()) << p->name;
     const double tolerance = kinks ? std::max(1e-2, 2 * golden.float32_error) : golden.exact ? 1e-4 : 1e-3;
-    const at::Tensor away = p->value.grad() - part_of(wanted, p->split);
+    const at::Tensor away = p->value.grad().cpu() - part_of(wanted, p->split);
     EXPECT_LT(away.norm().item<double>(), tolerance * scale) << p->name;
   }
 }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <functional>
 
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the names are CUDA's
 #define __global__
 #define __device__
 #define __host__
@@ -106,3 +107,4 @@ inline float __fdiv_rn(float x, float y) { return x / y; }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline uint32_t __umulhi(uint32_t x, uint32_t y) { return static_cast<uint32_t>((uint64_t{x} * y) >> 32U); }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

@@ -5,12 +5,13 @@
 
 #include "base/error.h"
 #include "device/device_library.h"
+#include "support/cuda_library.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
   try {
-    const ddpm::device::DeviceLibrary library(DDPM_CUDA_LIBRARY);
+    const ddpm::device::DeviceLibrary library(ddpm::test::cuda_library());
     std::printf("%d GPUs\n", library.visible_devices());
   } catch (const ddpm::base::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -17,6 +17,7 @@
 #include "diffusion/formulation.h"
 #include "diffusion/schedule.h"
 #include "nn/dropout.h"
+#include "support/cuda_library.h"
 
 namespace ddpm::train {
 namespace {
@@ -26,7 +27,7 @@ constexpr int64_t kFirst = 96;
 constexpr int64_t kImages = 33;
 
 at::Device gpu() {
-  static const device::DeviceLibrary library(DDPM_CUDA_LIBRARY);
+  static const device::DeviceLibrary library(test::cuda_library());
   return {at::kCUDA, 0};
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "device/device_library.h"
+#include "support/cuda_library.h"
 
 namespace ddpm::comm {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 class GraphOnAGpu : public testing::Test {
  protected:
   GraphOnAGpu()
-      : library_(DDPM_CUDA_LIBRARY),
+      : library_(test::cuda_library()),
         stream_(c10::impl::VirtualGuardImpl(at::kCUDA).getStreamFromGlobalPool(gpu_, /*isHighPriority=*/false)) {}
 
   const at::Device gpu_{at::kCUDA, 0};
