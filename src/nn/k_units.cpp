@@ -2,10 +2,9 @@
 
 #include <utility>
 
-#include <ATen/ops/cat.h>
-
 #include "base/check.h"
 #include "nn/dropout.h"
+#include "nn/ops/concatenate.h"
 
 namespace ddpm::nn {
 namespace {
@@ -48,7 +47,7 @@ State KResnetUnit::forward(State state, const Context& context) const {
   const auto taken = static_cast<std::size_t>(options_.takes_skips);
   if (taken > 0) {
     DDPM_CHECK(state.skips.size() >= taken, "{} takes {} skips of {}", name(), taken, state.skips.size());
-    state.x = at::cat({state.x, state.skips.back()}, 1);
+    state.x = concatenate(state.x, state.skips.back());
     state.skips.resize(state.skips.size() - taken);
   }
   state.x = residual_block(std::exchange(state.x, {}), state.embedding, context);

@@ -83,15 +83,22 @@ bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
   if (takes_winograd(x, partition, 1)) return winograd_convolution(x, winograd_, /*repeated=*/false);
   const bool partial = weight_.split.cuts() && weight_.split.dim == 1;
-  at::Tensor y = convolution(x, weight_.value, partial ? at::Tensor() : bias_.value, options_, partition);
-  if (adapter_) {
-    const auto [a, b] = adapter_->values(partition);
-    const at::Tensor thin = convolution(x, a, {}, options_, partition);
-    y = at::add(y, convolution(thin, b, {}, pointwise(options_.dimensions), partition), adapter_->scale);
-  }
+  at::Tensor y = convolved(x, partial ? at::Tensor() : bias_.value, partition);
   if (!partial) return y;
   y = partition.sum_channel_parts(y);
   return bias_.value.defined() ? y + bias_.value.view({-1, 1, 1}) : y;
+}
+
+at::Tensor Convolution::forward_unbiased(const at::Tensor& x, const Partition& partition) const {
+  return convolved(x, {}, partition);
+}
+
+at::Tensor Convolution::convolved(const at::Tensor& x, const at::Tensor& bias, const Partition& partition) const {
+  const at::Tensor y = convolution(x, weight_.value, bias, options_, partition);
+  if (!adapter_) return y;
+  const auto [a, b] = adapter_->values(partition);
+  const at::Tensor thin = convolution(x, a, {}, options_, partition);
+  return at::add(y, convolution(thin, b, {}, pointwise(options_.dimensions), partition), adapter_->scale);
 }
 
 at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {

@@ -56,6 +56,9 @@ class Convolution : public AdaptableLayer {
   Convolution(const std::string& prefix, int64_t in, int64_t out, const ConvolutionOptions& options = {}, Cut cut = {});
   /// The forward pass of a layer that is cut, see Linear.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Partition& partition) const;
+  /// forward() but for the bias, which the caller adds; the layer is not cut by its inputs.
+  [[nodiscard]] at::Tensor forward_unbiased(const at::Tensor& x, const Partition& partition) const;
+  [[nodiscard]] const at::Tensor& bias() const { return bias_.value; }
   /// forward() of x with each pixel twice along each axis; the kernel is 3 along each.
   [[nodiscard]] at::Tensor forward_repeated(const at::Tensor& x, const Partition& partition) const;
   [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
@@ -69,6 +72,7 @@ class Convolution : public AdaptableLayer {
   void collect(OwnedLayers& out);
 
  private:
+  [[nodiscard]] at::Tensor convolved(const at::Tensor& x, const at::Tensor& bias, const Partition& partition) const;
   [[nodiscard]] bool takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const;
 
   ConvolutionOptions options_;

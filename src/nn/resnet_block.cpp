@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/dropout.h"
+#include "nn/ops/channel_bias.h"
 
 namespace ddpm::nn {
 namespace {
@@ -40,14 +41,34 @@ Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const
   };
   auto [h, head] = norm1_.forward({.addend = x}, partition);
   h = partition.to_channel_parts(h);
-  h = repeats() ? conv1_.forward_repeated(h, partition) : conv1_.forward(resampled(h), partition);
-  h = norm2_.forward(h, modulation(temb, partition), partition);
+  Modulation modulation = this->modulation(temb, partition);
+  if (computes_as_on_cuda(h) && !options_.scale_shift) {
+    // The norm adds the bias with the time embedding: one pass over the images less in either direction.
+    modulation.shift_before = modulation.shift_before + conv1_.bias();
+    h = conv1_.forward_unbiased(resampled(h), partition);
+  } else {
+    h = repeats() ? conv1_.forward_repeated(h, partition) : conv1_.forward(resampled(h), partition);
+  }
+  h = norm2_.forward(h, modulation, partition);
   h = dropout(h, options_.dropout, options_.dropout_layer, context);
-  at::Tensor residual = resampled(head);
-  if (conv_shortcut_) residual = conv_shortcut_->forward(residual, partition);
-  // Last, because recomputing in backward ends where nothing is saved any more: before this convolution.
-  const Branches branches{.addend = conv2_.forward(h, partition), .residual = residual};
+  const Branches branches = this->branches(h, resampled(head), partition);
   return options_.output_scale == 1.0 ? branches : Branches{.addend = joined(branches) / options_.output_scale};
+}
+
+/// The second convolution comes last, because recomputing in backward ends where nothing is saved any more: before it.
+Branches ResnetBlock::branches(const at::Tensor& h, const at::Tensor& head, const Partition& partition) const {
+  if (!computes_as_on_cuda(h) || conv2_.weight().split.cuts()) {
+    const at::Tensor residual = conv_shortcut_ ? conv_shortcut_->forward(head, partition) : head;
+    return {.addend = conv2_.forward(h, partition), .residual = residual};
+  }
+  // What sums the branches up adds the biases of both.
+  at::Tensor bias = conv2_.bias();
+  at::Tensor residual = head;
+  if (conv_shortcut_) {
+    bias = bias + conv_shortcut_->bias();
+    residual = conv_shortcut_->forward_unbiased(head, partition);
+  }
+  return {.addend = conv2_.forward_unbiased(h, partition), .residual = residual, .bias = bias};
 }
 
 graph::Value ResnetBlock::record(graph::Value x, graph::Value temb, graph::Graph& g) const {

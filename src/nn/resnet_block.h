@@ -50,6 +50,7 @@ class ResnetBlock {
  private:
   /// Whether the first convolution sees each pixel twice along each axis.
   [[nodiscard]] bool repeats() const;
+  [[nodiscard]] Branches branches(const at::Tensor& h, const at::Tensor& head, const Partition& partition) const;
   [[nodiscard]] Modulation modulation(const at::Tensor& temb, const Partition& partition) const;
   [[nodiscard]] graph::Modulation record_modulation(graph::Value temb, graph::Graph& g) const;
 

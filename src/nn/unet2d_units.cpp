@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include <ATen/ops/cat.h>
-
 #include "base/check.h"
 #include "nn/blocks/block_table.h"
+#include "nn/ops/concatenate.h"
 #include "nn/ops/resample.h"
 #include "nn/recompute.h"
 
@@ -85,7 +84,7 @@ ResnetUnit::ResnetUnit(const std::string& name, const ResnetOptions& resnet, con
 State ResnetUnit::forward(State state, const Context& context) const {
   if (skip_ == SkipUse::pop) {
     DDPM_CHECK(!state.skips.empty(), "{} has no skip to take", name());
-    state.x = at::cat({state.x, state.skips.back()}, 1);
+    state.x = concatenate(state.x, state.skips.back());
     state.skips.pop_back();
   }
   Branches branches = resnet_.forward(std::exchange(state.x, {}), state.temb, context);

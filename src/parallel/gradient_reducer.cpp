@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "parallel/gather.h"
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
@@ -13,6 +14,9 @@ namespace {
 
 /// Staged segments that may wait for the network at a time, in stages 2 and 3.
 constexpr int64_t kMaxStaged = 2;
+
+/// Gradients that wait on a GPU to be moved with others.
+constexpr std::size_t kMaxWaiting = 96;
 
 std::optional<at::ScalarType> compressed_dtype(GradientCompression compression) {
   switch (compression) {
@@ -48,14 +52,13 @@ OverlappedReducer::OverlappedReducer(ParameterArena& arena, const GradientGroups
       ++entries_in_[s];
     }
     segments_of_.push_back(touched);
-    if (arena.sharding().zero_stage < 2) {
-      whole_.push_back(ParameterArena::view(arena.gradient().narrow(0, entry.range.begin, entry.range.size()), entry));
-    }
   }
 }
 
 void OverlappedReducer::discard() {
   queue_.discard();
+  into_.clear();
+  from_.clear();
   std::fill(staging_.begin(), staging_.end(), at::Tensor());
 }
 
@@ -84,12 +87,9 @@ void OverlappedReducer::add(std::size_t index) {
 }
 
 void OverlappedReducer::add_to_whole(std::size_t index, const at::Tensor& gradient) {
-  if (fresh_[index] == 0) {
-    whole_[index].copy_(gradient);
-    fresh_[index] = 1;
-  } else {
-    whole_[index].add_(gradient);
-  }
+  const layout::Range range = arena_.entries()[index].range;
+  const bool add = std::exchange(fresh_[index], uint8_t{1}) != 0;
+  move(arena_.gradient().narrow(0, range.begin, range.size()), ParameterArena::flatten(gradient), add);
 }
 
 void OverlappedReducer::add_to_staging(std::size_t index, const at::Tensor& gradient) {
@@ -100,9 +100,23 @@ void OverlappedReducer::add_to_staging(std::size_t index, const at::Tensor& grad
     at::Tensor& staging = staging_[static_cast<std::size_t>(s)];
     if (!staging.defined()) staging = at::zeros({segment.size()}, arena_.gradient().options());
     const layout::Range part = layout::intersect(segment, entry.range);
-    staging.narrow(0, part.begin - segment.begin, part.size())
-        .copy_(run.narrow(0, part.begin - entry.range.begin, part.size()));
+    move(staging.narrow(0, part.begin - segment.begin, part.size()),
+         run.narrow(0, part.begin - entry.range.begin, part.size()), /*add=*/false);
   }
+}
+
+void OverlappedReducer::move(const at::Tensor& into, const at::Tensor& from, bool add) {
+  if (adds_ != add) move_waiting();
+  adds_ = add;
+  into_.push_back(into);
+  from_.push_back(from);
+  if (!into.is_cuda() || into_.size() == kMaxWaiting) move_waiting();
+}
+
+void OverlappedReducer::move_waiting() {
+  gather_(into_, from_, adds_);
+  into_.clear();
+  from_.clear();
 }
 
 void OverlappedReducer::arrived(std::size_t index) {
@@ -119,10 +133,15 @@ void OverlappedReducer::launch_ready() {
 }
 
 void OverlappedReducer::end_micro_batch() {
-  if (!sends_now()) return;
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < whole_.size(); ++i) {
-    if (fresh_[i] == 0) whole_[i].zero_();  // a parameter that this step's graph did not use
+  move_waiting();
+  if (!sends_now()) return;
+  if (arena_.sharding().zero_stage < 2) {
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+      const layout::Range range = arena_.entries()[i].range;
+      // A parameter that this step's graph did not use.
+      if (fresh_[i] == 0) arena_.gradient().narrow(0, range.begin, range.size()).zero_();
+    }
   }
   std::fill(missing_.begin(), missing_.end(), 0);
   launch_ready();
@@ -132,6 +151,7 @@ void OverlappedReducer::launch(std::size_t segment) {
   const at::NoGradGuard no_grad;
   const layout::Range range = arena_.layout().segments()[segment];
   if (range.empty()) return;
+  move_waiting();
   const bool staged = arena_.sharding().zero_stage >= 2;
   const bool sharded = arena_.sharding().parts > 1;
   if (!staged && groups_.gradients().size() == 1) return;

@@ -1,8 +1,9 @@
 // Sums gradients over micro-batches and ranks while backward runs.
 //
-// A post-accumulate-grad hook on every parameter moves its fresh gradient into float32 memory and clears it. A segment
-// of the arena's flat buffer is sent off as soon as all its gradients are there, but always in the order from the last
-// segment to the first: so ranks need no message to agree on it, whatever order their backward passes take.
+// A post-accumulate-grad hook on every parameter moves its fresh gradient into float32 memory and clears it; on a GPU,
+// those of many parameters by one launch, before any of them is sent. A segment of the arena's flat buffer is sent off
+// as soon as all its gradients are there, but always in the order from the last segment to the first: so ranks need no
+// message to agree on it, whatever order their backward passes take.
 //
 //   stage 0     the whole gradient is summed over the ranks that share it, once per optimizer step
 //   stage 1     the same, but a rank receives its parts only (reduce-scatter in the shard group, then all-reduce among
@@ -73,6 +74,9 @@ class OverlappedReducer final : public GradientReducer {
   void add(std::size_t index);
   void add_to_whole(std::size_t index, const at::Tensor& gradient);
   void add_to_staging(std::size_t index, const at::Tensor& gradient);
+  /// Notes that `from` belongs to the float32 run `into`. Where launches cost more than memory, they wait for others.
+  void move(const at::Tensor& into, const at::Tensor& from, bool add);
+  void move_waiting();
   void arrived(std::size_t index);
   void launch_ready();
   void launch(std::size_t segment);
@@ -86,8 +90,10 @@ class OverlappedReducer final : public GradientReducer {
   std::vector<int> missing_;                // per segment: entries without a gradient in this micro-batch
   std::vector<uint8_t> fresh_;              // per entry: whether it has had a gradient in this step
   std::vector<uint8_t> started_;            // per segment: whether its part has had a sum in this step
-  std::vector<at::Tensor> whole_;           // stages 0 and 1: views of the gradient, per entry
-  std::vector<at::Tensor> staging_;         // stages 2 and 3: per segment, while its gradients arrive
+  std::vector<at::Tensor> into_;            // runs that wait for those of from_
+  std::vector<at::Tensor> from_;
+  bool adds_ = false;                // whether those are to be added
+  std::vector<at::Tensor> staging_;  // stages 2 and 3: per segment, while its gradients arrive
   std::function<void(std::size_t)> segment_complete_;
   std::size_t next_ = 0;  // segments from this one on have been sent off
   bool last_ = false;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "nn/golden_gradients.h"
+#include "nn/ops/channel_bias.h"
 
 namespace ddpm::nn::test {
 namespace {
@@ -41,6 +42,15 @@ TEST_P(Golden, PredictsWhatDiffusersPredicts) {
 }
 
 TEST_P(Golden, HasTheLossAndGradientsOfDiffusers) {
+  bind_weights(unet_.parameters(), golden_, at::kFloat);
+  const at::Tensor loss = at::mse_loss(predict(), golden_.target);
+  loss.backward();
+  EXPECT_NEAR(loss.item<double>(), golden_.loss, 1e-5 * golden_.loss);
+  expect_gradients(unet_, golden_);
+}
+
+TEST_P(Golden, HasThemByTheOperationsOfCuda) {
+  const AsOnCuda as_on_cuda;
   bind_weights(unet_.parameters(), golden_, at::kFloat);
   const at::Tensor loss = at::mse_loss(predict(), golden_.target);
   loss.backward();

@@ -14,6 +14,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "nn/golden_case.h"
+#include "nn/ops/channel_bias.h"
 #include "parallel/allocation_peak.h"
 
 namespace ddpm::parallel {
@@ -77,14 +78,20 @@ void expect_same_bits(const std::map<std::string, at::Tensor>& seen, const std::
 
 class Checkpointed : public testing::TestWithParam<std::tuple<std::string, at::ScalarType>> {};
 
-TEST_P(Checkpointed, GradientsHaveTheSameBits) {
-  Model model(std::get<0>(GetParam()), std::get<1>(GetParam()));
+void expect_bits_kept(Model& model) {
   ActivationCheckpointer none(ActivationCheckpointing::none);
   const auto wanted = model.gradients(none);
   for (const auto what : {ActivationCheckpointing::blocks, ActivationCheckpointing::attention}) {
     ActivationCheckpointer checkpointer(what);
     expect_same_bits(model.gradients(checkpointer), wanted);
   }
+}
+
+TEST_P(Checkpointed, GradientsHaveTheSameBits) {
+  Model model(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  expect_bits_kept(model);
+  const nn::AsOnCuda as_on_cuda;
+  expect_bits_kept(model);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Checkpointed,

@@ -9,6 +9,7 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
 
+#include "nn/ops/channel_bias.h"
 #include "nn/ops/float_products.h"
 #include "nn/ops/halo_convolution.h"
 #include "nn/ops/meta.h"
@@ -21,6 +22,7 @@ namespace {
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                     at::IntArrayRef padding) {
   if (wants_float_products(x)) return convolution_in_float(x, weight, bias, stride, padding);
+  if (bias.defined() && computes_as_on_cuda(x)) return add_channel_bias(convolve(x, weight, {}, stride, padding), bias);
   const bool flat = padding.size() == 2;
   if (!x.is_meta()) {
     return flat ? at::conv2d(x, weight, bias, stride, padding) : at::conv3d(x, weight, bias, stride, padding);

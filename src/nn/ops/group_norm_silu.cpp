@@ -9,6 +9,7 @@
 #include <c10/util/StringUtil.h>
 
 #include "base/check.h"
+#include "nn/ops/channel_bias.h"
 #include "nn/ops/cpu/group_norm.h"
 #include "nn/ops/group_norm_operator.h"
 #include "nn/ops/meta.h"
@@ -113,6 +114,7 @@ NormalisedSum normalise_branches(const Branches& branches, const at::Tensor& wei
 }  // namespace
 
 at::Tensor joined(const Branches& branches) {
+  if (branches.bias.defined()) return sum_with_bias(branches.addend, branches.residual, branches.bias);
   return branches.residual.defined() ? branches.addend + branches.residual : branches.addend;
 }
 
@@ -125,7 +127,8 @@ NormalisedSum residual_group_norm_silu(const Branches& branches, const at::Tenso
                                        const GroupNormOptions& options, const Modulation& modulation,
                                        const Partition& partition) {
   check_alike(branches);
-  return normalise_branches(branches, weight, bias, options, modulation, partition, /*with_x=*/true);
+  const Branches added = branches.bias.defined() ? Branches{.addend = joined(branches)} : branches;
+  return normalise_branches(added, weight, bias, options, modulation, partition, /*with_x=*/true);
 }
 
 }  // namespace ddpm::nn

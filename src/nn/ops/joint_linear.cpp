@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "nn/ops/column_sums.h"
 
 namespace ddpm::nn {
 namespace {
@@ -31,7 +32,7 @@ struct JointLinear : torch::autograd::Function<JointLinear> {
     const at::Tensor rows = dy.reshape({-1, dy.size(-1)});
     const std::array sizes{saved[1].size(0), saved[2].size(0), saved[3].size(0)};
     const auto dweight = rows.t().mm(x.reshape({-1, x.size(-1)})).split_with_sizes(sizes);
-    const auto dbias = rows.sum(0).split_with_sizes(sizes);
+    const auto dbias = column_sums(rows).split_with_sizes(sizes);
     return {dy.matmul(at::cat({saved[1], saved[2], saved[3]})),
             dweight[0],
             dbias[0],

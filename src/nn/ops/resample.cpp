@@ -15,7 +15,9 @@
 #include <ATen/ops/upsample_nearest2d.h>
 #include <ATen/ops/upsample_nearest3d.h>
 
+#include "nn/ops/channel_bias.h"
 #include "nn/ops/meta.h"
+#include "nn/ops/repeated_pixels.h"
 #include "nn/ops/volume.h"
 
 namespace ddpm::nn {
@@ -32,6 +34,7 @@ at::Tensor box_of_volume(const at::Tensor& x, Resampling resampling, int64_t dep
 at::Tensor box(const at::Tensor& x, Resampling resampling, const Partition& partition) {
   if (const int64_t depth = partition.depth(x); depth > 0) return box_of_volume(x, resampling, depth);
   if (resampling == Resampling::down) return at::avg_pool2d(x, 2, 2);
+  if (computes_as_on_cuda(x)) return repeated_pixels(x);
   return at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
 }
 

@@ -58,10 +58,12 @@ constexpr int kOnePassThreads = 512;  ///< at most
 /// Vectors that a thread of a one-pass kernel keeps: of x, and in backward of dy too.
 constexpr int kForwardHeld = 8;
 constexpr int kBackwardHeld = 4;
+/// Per block of the kernels that add up the gradients of the parameters.
+constexpr int kParameterWarps = 8;
 
 namespace plan {
 
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 /// Whether slabs of at most kMaxColumns vectors can begin and end between vectors.
@@ -139,6 +141,18 @@ inline void cut_for_two_passes(NormGrid& grid, int64_t vector) {
   const int64_t wanted = divide_up(kTileElements, grid.slab_channels);
   grid.chunk_pixels = static_cast<int32_t>(std::min<int64_t>(grid.pixels, std::max(least, wanted)));
   grid.chunks = static_cast<int32_t>(divide_up(grid.pixels, grid.chunk_pixels));
+}
+
+/// Warps that share the chunks of an image when the parameters' gradients are added up: a power of two.
+constexpr int parameter_shares(const NormGrid& grid) {
+  int shares = 1;
+  while (shares < kParameterWarps && 2 * shares <= grid.chunks) shares *= 2;
+  return shares;
+}
+
+/// Rows of blocks that do so, which have different images.
+constexpr int64_t parameter_rows(const NormGrid& grid) {
+  return divide_up(grid.images, kParameterWarps / parameter_shares(grid));
 }
 
 }  // namespace plan

@@ -10,9 +10,8 @@
 #include "base/check.h"
 
 namespace ddpm::nn::cuda {
-namespace {
 
-ElementType type_of(const at::Tensor& t) {
+ElementType element_type(const at::Tensor& t) {
   switch (t.scalar_type()) {
     case at::kFloat:
       return ElementType::float32;
@@ -21,10 +20,12 @@ ElementType type_of(const at::Tensor& t) {
     case at::kHalf:
       return ElementType::float16;
     default:
-      throw base::InternalError("group normalisation on CUDA takes float32, bfloat16 and float16, not {}",
+      throw base::InternalError("operations on CUDA take float32, bfloat16 and float16, not {}",
                                 toString(t.scalar_type()));
   }
 }
+
+namespace {
 
 bool is_channels_last(const at::Tensor& t) { return t.is_contiguous(at::MemoryFormat::ChannelsLast); }
 
@@ -66,7 +67,7 @@ struct Inputs {
                shape.images, shape.pixels);
     bool aligned = true;
     for (const void* p : images) aligned = aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-    const NormPlan plan = plan_norm(shape, type_of(x), aligned, held);
+    const NormPlan plan = plan_norm(shape, element_type(x), aligned, held);
     DDPM_CHECK(plan.grid.tiles() <= std::numeric_limits<int32_t>::max(), "{} thread blocks", plan.grid.tiles());
     return plan;
   }
@@ -74,7 +75,7 @@ struct Inputs {
   [[nodiscard]] NormBatch batch(const NormPlan& plan, const at::Tensor& mean, const at::Tensor& rstd) const {
     const auto values = [](const at::Tensor& t) -> Values {
       if (!t.defined()) return {};
-      return {t.const_data_ptr(), type_of(t), t.dim() == 2 ? t.stride(0) : 0};
+      return {t.const_data_ptr(), element_type(t), t.dim() == 2 ? t.stride(0) : 0};
     };
     return {.grid = plan.grid,
             .x = x.const_data_ptr(),
@@ -107,7 +108,7 @@ at::Tensor gradient_of(const at::Tensor& t) { return t.defined() ? at::empty(t.s
 
 Results results(const at::Tensor& gradient) {
   if (!gradient.defined()) return {};
-  return {gradient.mutable_data_ptr(), type_of(gradient), gradient.dim() == 2 ? gradient.stride(0) : 0};
+  return {gradient.mutable_data_ptr(), element_type(gradient), gradient.dim() == 2 ? gradient.stride(0) : 0};
 }
 
 }  // namespace
@@ -134,7 +135,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_forward_te
       inputs.plan(groups, kForwardHeld, {x.const_data_ptr(), y.const_data_ptr(), addition.addend, addition.residual});
   const Workspace<CellMoments> cells(x, plan.one_pass ? 0 : plan.grid.cells());
   start({.plan = plan,
-         .type = type_of(x),
+         .type = element_type(x),
          .silu = silu,
          .batch = inputs.batch(plan, mean, rstd),
          .addition = addition,
@@ -163,8 +164,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
                                     {x.const_data_ptr(), dy.const_data_ptr(), dx.const_data_ptr(), of_residual});
   const Workspace<CellSums> cells(x, plan.grid.cells());
   const Workspace<float> sums(x, int64_t{plan.grid.images} * plan.grid.chunks * kNormSums * plan.grid.channels);
+  const int64_t rows = plan::parameter_rows(plan.grid);
+  const Workspace<ParameterGradients> parameter_rows(x, rows > 1 ? rows * plan.grid.channels : 0);
   start({.plan = plan,
-         .type = type_of(x),
+         .type = element_type(x),
          .silu = silu,
          .batch = inputs.batch(plan, mean, rstd),
          .dy = dy.const_data_ptr(),
@@ -176,7 +179,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
                        .scale = results(dscale),
                        .shift_after = results(dshift_after)},
          .cells = cells.data(),
-         .sums = sums.data()});
+         .sums = sums.data(),
+         .parameter_rows = rows > 1 ? parameter_rows.data() : nullptr});
   return {std::move(dx),     std::move(dweight),     std::move(dbias), std::move(dshift_before),
           std::move(dscale), std::move(dshift_after)};
 }

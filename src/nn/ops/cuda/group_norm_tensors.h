@@ -12,6 +12,9 @@
 
 namespace ddpm::nn::cuda {
 
+/// Throws base::InternalError for what no kernel takes.
+ElementType element_type(const at::Tensor& t);
+
 /// Does what NormForwardOperator does (nn/ops/group_norm_operator.h). Throws base::InternalError for layouts and dtypes
 /// that the kernels do not take.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> group_norm_forward_tensors(

@@ -64,6 +64,12 @@ struct CellSums {
   float r;
 };
 
+/// The gradients of a channel's weight and bias, or what some images give to them.
+struct ParameterGradients {
+  double weight;
+  double bias;
+};
+
 struct NormGradients {
   Results weight;
   Results bias;
@@ -73,6 +79,7 @@ struct NormGradients {
 };
 
 /// Sums per image, chunk and channel: Σ du, Σ du x̂, Σ x̂.
+// NOLINTNEXTLINE(readability-identifier-naming): they are used as constants
 enum NormSum : int { kSumP, kSumR, kSumX, kNormSums };
 
 struct NormBackward {
@@ -86,6 +93,8 @@ struct NormBackward {
   NormGradients gradients;
   CellSums* cells;  ///< workspace: plan.grid.cells() of them
   float* sums;      ///< workspace: [images, chunks, kNormSums, channels]
+  /// Workspace: [plan::parameter_rows(), channels] of the gradients of weight and bias; null where there is one row.
+  ParameterGradients* parameter_rows;
 };
 
 }  // namespace ddpm::nn::cuda
