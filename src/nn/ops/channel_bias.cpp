@@ -1,6 +1,5 @@
 #include "nn/ops/channel_bias.h"
 
-#include <utility>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -88,7 +87,7 @@ AsOnCuda::~AsOnCuda() { as_on_cuda = false; }
 
 bool computes_as_on_cuda(const at::Tensor& x) { return x.is_cuda() || (as_on_cuda && x.is_cpu()); }
 
-at::Tensor add_channel_bias(at::Tensor y, const at::Tensor& bias) { return AddChannelBias::apply(std::move(y), bias); }
+at::Tensor add_channel_bias(const at::Tensor& y, const at::Tensor& bias) { return AddChannelBias::apply(y, bias); }
 
 at::Tensor sum_with_bias(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   return SumWithBias::apply(a, b, bias);
