@@ -17,6 +17,11 @@ GroupNormOptions second_norm(const ResnetOptions& o) {
 // The two halves of a scale_shift projection belong to the same channels: no contiguous cut keeps them together.
 Cut time_projection_cut(const ResnetOptions& o) { return o.scale_shift ? Cut{} : Cut::outputs(second_norm(o).groups); }
 
+/// A tile's convolution adds its bias where it adds its border.
+bool adds_biases_later(const at::Tensor& h, const Partition& partition) {
+  return computes_as_on_cuda(h) && partition.tiles() == 1;
+}
+
 }  // namespace
 
 ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options)
@@ -42,7 +47,7 @@ Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const
   auto [h, head] = norm1_.forward({.addend = x}, partition);
   h = partition.to_channel_parts(h);
   Modulation modulation = this->modulation(temb, partition);
-  if (computes_as_on_cuda(h) && !options_.scale_shift) {
+  if (adds_biases_later(h, partition) && !options_.scale_shift) {
     // The norm adds the bias with the time embedding: one pass over the images less in either direction.
     modulation.shift_before = modulation.shift_before + conv1_.bias();
     h = conv1_.forward_unbiased(resampled(h), partition);
@@ -57,7 +62,7 @@ Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const
 
 /// The second convolution comes last, because recomputing in backward ends where nothing is saved any more: before it.
 Branches ResnetBlock::branches(const at::Tensor& h, const at::Tensor& head, const Partition& partition) const {
-  if (!computes_as_on_cuda(h) || conv2_.weight().split.cuts()) {
+  if (!adds_biases_later(h, partition) || conv2_.weight().split.cuts()) {
     const at::Tensor residual = conv_shortcut_ ? conv_shortcut_->forward(head, partition) : head;
     return {.addend = conv2_.forward(h, partition), .residual = residual};
   }

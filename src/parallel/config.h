@@ -45,4 +45,8 @@ void describe(config::Section& section, ParallelConfig& c);
 inline constexpr int64_t kOffloadChunk = int64_t{4} << 20;
 inline constexpr std::size_t kOffloadChunks = 3;  // one that comes down, one that is updated, one that goes up
 
+/// Bytes of gradients after which those that wait on a GPU, to be moved by one launch, are moved. Large gradients gain
+/// nothing from waiting.
+inline constexpr std::size_t kWaitingGradientBytes = std::size_t{16} << 20;
+
 }  // namespace ddpm::parallel

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "nn/ops/channel_bias.h"
 #include "parallel/gather.h"
 #include "parallel/tensor_buffer.h"
 
@@ -14,9 +15,6 @@ namespace {
 
 /// Staged segments that may wait for the network at a time, in stages 2 and 3.
 constexpr int64_t kMaxStaged = 2;
-
-/// Gradients that wait on a GPU to be moved with others.
-constexpr std::size_t kMaxWaiting = 96;
 
 std::optional<at::ScalarType> compressed_dtype(GradientCompression compression) {
   switch (compression) {
@@ -39,6 +37,7 @@ OverlappedReducer::OverlappedReducer(ParameterArena& arena, const GradientGroups
       entries_in_(arena.layout().segments().size(), 0),
       fresh_(arena.entries().size(), 0),
       started_(entries_in_.size(), 0),
+      waits_(nn::computes_as_on_cuda(arena.gradient())),
       staging_(entries_in_.size()),
       queue_(queue_mode(config.overlap, arena.gradient().device())),
       hooks_(arena, [this](std::size_t index) { add(index); }) {
@@ -57,8 +56,7 @@ OverlappedReducer::OverlappedReducer(ParameterArena& arena, const GradientGroups
 
 void OverlappedReducer::discard() {
   queue_.discard();
-  into_.clear();
-  from_.clear();
+  forget_waiting();
   std::fill(staging_.begin(), staging_.end(), at::Tensor());
 }
 
@@ -69,6 +67,7 @@ void OverlappedReducer::begin_step() {
 }
 
 void OverlappedReducer::begin_micro_batch(bool last) {
+  DDPM_CHECK(into_.empty(), "{} gradients of the micro-batch before wait", into_.size());
   last_ = last;
   missing_ = entries_in_;
   next_ = missing_.size();
@@ -110,13 +109,19 @@ void OverlappedReducer::move(const at::Tensor& into, const at::Tensor& from, boo
   adds_ = add;
   into_.push_back(into);
   from_.push_back(from);
-  if (!into.is_cuda() || into_.size() == kMaxWaiting) move_waiting();
+  waiting_bytes_ += from.nbytes();
+  if (!waits_ || waiting_bytes_ >= kWaitingGradientBytes) move_waiting();
 }
 
 void OverlappedReducer::move_waiting() {
   gather_(into_, from_, adds_);
+  forget_waiting();
+}
+
+void OverlappedReducer::forget_waiting() {
   into_.clear();
   from_.clear();
+  waiting_bytes_ = 0;
 }
 
 void OverlappedReducer::arrived(std::size_t index) {
@@ -151,10 +156,10 @@ void OverlappedReducer::launch(std::size_t segment) {
   const at::NoGradGuard no_grad;
   const layout::Range range = arena_.layout().segments()[segment];
   if (range.empty()) return;
-  move_waiting();
   const bool staged = arena_.sharding().zero_stage >= 2;
   const bool sharded = arena_.sharding().parts > 1;
   if (!staged && groups_.gradients().size() == 1) return;
+  move_waiting();
   if (staged) queue_.wait_until_pending(kMaxStaged - 1);
 
   at::Tensor source =

@@ -74,9 +74,10 @@ class OverlappedReducer final : public GradientReducer {
   void add(std::size_t index);
   void add_to_whole(std::size_t index, const at::Tensor& gradient);
   void add_to_staging(std::size_t index, const at::Tensor& gradient);
-  /// Notes that `from` belongs to the float32 run `into`. Where launches cost more than memory, they wait for others.
+  /// Sees to it that `from` gets into the float32 run `into`: at once on a CPU, and on a GPU with others.
   void move(const at::Tensor& into, const at::Tensor& from, bool add);
   void move_waiting();
+  void forget_waiting();
   void arrived(std::size_t index);
   void launch_ready();
   void launch(std::size_t segment);
@@ -92,7 +93,9 @@ class OverlappedReducer final : public GradientReducer {
   std::vector<uint8_t> started_;            // per segment: whether its part has had a sum in this step
   std::vector<at::Tensor> into_;            // runs that wait for those of from_
   std::vector<at::Tensor> from_;
-  bool adds_ = false;                // whether those are to be added
+  std::size_t waiting_bytes_ = 0;  // of from_
+  bool adds_ = false;              // whether those are to be added
+  bool waits_;
   std::vector<at::Tensor> staging_;  // stages 2 and 3: per segment, while its gradients arrive
   std::function<void(std::size_t)> segment_complete_;
   std::size_t next_ = 0;  // segments from this one on have been sent off

@@ -30,10 +30,17 @@ int64_t staging(const layout::ShardLayout& cut, const Arrangement& a) {
   return kFloat * largest(cut, 1 + waiting) + (a.compression() ? a.wire_bytes() * largest(cut, 1) : 0);
 }
 
+/// Gradients that wait on a GPU to be moved with others, beside the last one.
+int64_t waiting(const ModelSizes& model, const Arrangement& a) {
+  return std::min(static_cast<int64_t>(parallel::kWaitingGradientBytes),
+                  a.weight_bytes() * (model.elements() - model.largest_parameter));
+}
+
 int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const Arrangement& a) {
   // A gradient on its way into the buffer, and the copies in other orders that convolutions make of weight and
   // gradient.
   int64_t bytes = kCopiesOfLargest * a.weight_bytes() * model.largest_parameter;
+  if (a.on_device && !a.parallelism.reproducible) bytes += waiting(model, a);
   if (a.parallelism.zero_stage <= 1 && a.compression()) bytes += a.wire_bytes() * largest(cut, 2);
   if (a.parallelism.zero_stage >= 2) bytes += staging(cut, a);
   if (a.parallelism.zero_stage == 3) bytes += a.weight_bytes() * largest(cut, 2);

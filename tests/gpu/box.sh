@@ -15,6 +15,7 @@ set -euo pipefail
 box=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 common=$box/common.sh # in the box; in the repository it lies elsewhere
 [ -e "$common" ] || common=$box/../../modules/common.sh
+# shellcheck source=modules/common.sh
 . "$common"
 help_if_asked "${BASH_SOURCE[0]}" "$@"
 for ((i = 1; i <= $#; ++i)); do
@@ -37,6 +38,7 @@ libraries=$box/lib:$site/torch/lib
 for folder in "$site"/nvidia/*/lib; do libraries+=:$folder; done
 export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export OPAL_PREFIX=$box/usr PMIX_INSTALL_PREFIX=$box/usr/lib/x86_64-linux-gnu/pmix2 PATH=$box/usr/bin:$PATH
+# shellcheck disable=SC2031 # The subshell of common.sh is another.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_ess_singleton_isolated=1
 export DDPM=$box/bin/ddpm DDPM_SOURCE_DIR=$box/source DDPM_GOLDEN=$box/golden PYTHONPATH=$box/python${PYTHONPATH:+:$PYTHONPATH}
 export DDPM_CUDA_LIBRARY=$box/bin/libddpm_cuda.so PYTHONDONTWRITEBYTECODE=1

@@ -60,8 +60,8 @@ def table_of(path, marker="flat_update", rows=40, graph=True):
     if not steps:
         return f"no step that {marker} ends"
     usual = statistics.mode(len(step) for step in steps)
+    walls = [later[0][0] - step[0][0] for step, later in zip(steps, steps[1:], strict=False) if len(step) == usual]
     steps = [step for step in steps if len(step) == usual]
-    walls = [later[0][0] - step[0][0] for step, later in zip(steps, steps[1:], strict=False)]
     wall = statistics.median(walls) if walls else steps[0][-1][1] - steps[0][0][0]
     lines = [f"{len(steps)} steps of {usual} kernels, copies and fills: {wall / 1e6:.3f} ms, of which busy {statistics.median(map(busy, steps)) / 1e6:.3f} ms",
              "", "| ms per step | launches | µs each | kernel |", "|---|---|---|---|"]  # fmt: skip

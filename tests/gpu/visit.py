@@ -113,12 +113,15 @@ class Visit:
                 for kind in PEERS:
                     if peers[kind].answer(self.seconds_left()) is None:
                         self.add({"row": row, "program": kind, "error": peers.pop(kind).end() or "time was over"})
-                for _ in range(rounds):
-                    self.ours(row, config, steps)
-                    for kind, peer in peers.items():
-                        peer.ask(steps)
-                        if answer := peer.answer(self.seconds_left()):
-                            self.add({"row": row, "program": kind, "images_per_second": batch / answer["seconds_per_step"], **answer})
+                for number in range(rounds):
+                    self.ours(row, config, steps, number)
+                    for kind in list(peers):
+                        peers[kind].ask(steps)
+                        result = {"row": row, "program": kind, "round": number}
+                        if answer := peers[kind].answer(self.seconds_left()):
+                            self.add(result | {"images_per_second": batch / answer["seconds_per_step"], **answer})
+                        else:
+                            self.add(result | {"error": peers.pop(kind).end() or "time was over"})
 
     def kernels(self, rows):
         for row, model, batch, _ in rows:
@@ -138,15 +141,16 @@ class Visit:
             model=model, batch={"global_size": batch, "micro_size": batch}, precision={"mixed_precision": "bf16"},
         )  # fmt: skip
 
-    def ours(self, row, config, steps):
+    def ours(self, row, config, steps, number):
         command = [DDPM, "bench", "step", config, "--steps", str(steps), "--warm-up", str(WARM_UP), "--json"]
+        result = {"row": row, "program": "ddpm", "round": number}
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=self.seconds_left(), check=False)
         except subprocess.TimeoutExpired:
-            return self.add({"row": row, "program": "ddpm", "error": "time was over"})
+            return self.add(result | {"error": "time was over"})
         if done.returncode != 0:
-            return self.add({"row": row, "program": "ddpm", "error": (done.stderr.strip().splitlines() or [""])[-1]})
-        return self.add({"row": row, "program": "ddpm", **json.loads(done.stdout)})
+            return self.add(result | {"error": (done.stderr.strip().splitlines() or [""])[-1]})
+        return self.add(result | json.loads(done.stdout))
 
     def close(self):
         report = report_of(self.results)
@@ -216,7 +220,7 @@ def report_of(results):
     lines += ["", "| model | program | images/s | ms per step | GiB | ddpm over it |", "|---|---|---|---|---|---|"]
     for row, _, batch, _ in ROWS:
         of_row = [r for r in results if r.get("row") == row and "program" in r]
-        ours = [r["images_per_second"] for r in of_row if r["program"] == "ddpm" and "error" not in r]
+        ours = {r["round"]: r["images_per_second"] for r in of_row if r["program"] == "ddpm" and "error" not in r}
         for program in ("ddpm", *PEERS):
             lines += rate_lines(row, program, batch, [r for r in of_row if r["program"] == program], ours)
     for r in results:
@@ -226,14 +230,16 @@ def report_of(results):
 
 
 def rate_lines(row, program, batch, results, ours):
-    rates = [r["images_per_second"] for r in results if "error" not in r]
-    if not rates:
-        return [f"| {row} | {program} | {r['error']} | | | |" for r in results]
-    ratios = [a / b for a, b in zip(ours, rates, strict=False)]
+    measured = [r for r in results if "error" not in r]
+    failed = [f"| {row} | {program} | {r['error']} | | | |" for r in results if "error" in r]
+    if not measured:
+        return failed
+    rates = [r["images_per_second"] for r in measured]
+    ratios = [ours[r["round"]] / r["images_per_second"] for r in measured if r["round"] in ours]
     ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios and program != "ddpm" else ""
-    peak = max(r["peak_device_bytes"] for r in results if "error" not in r) / 2**30
+    peak = max(r["peak_device_bytes"] for r in measured) / 2**30
     return [f"| {row} | {program} | {statistics.median(rates):.0f} ({min(rates):.0f} to {max(rates):.0f}) "
-            f"| {1000 * batch / statistics.median(rates):.2f} | {peak:.1f} | {ratio} |"]  # fmt: skip
+            f"| {1000 * batch / statistics.median(rates):.2f} | {peak:.1f} | {ratio} |", *failed]  # fmt: skip
 
 
 def machine():

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "nn/ops/channel_bias.h"
 #include "nn/ops/convolution.h"
 #include "nn/ops/resample.h"
 #include "nn/unet2d.h"
@@ -31,7 +32,7 @@ constexpr int64_t kWidth = 12;
 
 at::Tensor volume() { return waves({2, 3, kDepth, kHeight, kWidth}, 0.7).contiguous(at::MemoryFormat::ChannelsLast3d); }
 
-TEST(Volume, ConvolutionsAreThoseOfThreeDimensions) {
+void expect_convolutions() {
   const at::Tensor weight = waves({5, 3, 3, 3, 3}, 1.3);
   const at::Tensor bias = waves({5}, 2.0);
   for (int periodic = 0; periodic < 8; ++periodic) {
@@ -58,6 +59,12 @@ TEST(Volume, ConvolutionsAreThoseOfThreeDimensions) {
       }
     }
   }
+}
+
+TEST(Volume, ConvolutionsAreThoseOfThreeDimensions) {
+  expect_convolutions();
+  const AsOnCuda as_on_cuda;
+  expect_convolutions();
 }
 
 TEST(Volume, ResamplingIsThatOfThreeDimensions) {

@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include "nn/ops/channel_bias.h"
 #include "parallel/tree_reducer.h"
 #include "support/mpi_test.h"
 
@@ -68,7 +69,7 @@ double expected_sum(int step, int micro_batches) {
   return sum;
 }
 
-TEST(OverlappedReducer, SumsMicroBatchesAndRanksInEveryStage) {
+void expect_sums_in_every_stage() {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     for (const bool overlap : {true, false}) {
       Model model(stage);
@@ -80,6 +81,32 @@ TEST(OverlappedReducer, SumsMicroBatchesAndRanksInEveryStage) {
       }
     }
   }
+}
+
+TEST(OverlappedReducer, SumsMicroBatchesAndRanksInEveryStage) {
+  expect_sums_in_every_stage();
+  const nn::AsOnCuda gradients_wait_for_others;
+  expect_sums_in_every_stage();
+}
+
+TEST(OverlappedReducer, LargeGradientsDoNotWait) {
+  const nn::AsOnCuda gradients_wait_for_others;
+  const auto elements = static_cast<int64_t>(kWaitingGradientBytes / sizeof(float));
+  at::Tensor small;
+  at::Tensor large;
+  ParameterArena arena({{"large", {elements}, &large, 0}, {"small", {4}, &small, 0}}, at::kFloat, at::kCPU,
+                       {.segment_elements = 1});
+  const GradientGroups groups(world(), mesh(0));
+  OverlappedReducer reducer(arena, groups, {});
+  const at::Tensor of_large = arena.gradient().narrow(0, arena.entries()[0].range.begin, elements);
+  reducer.begin_step();
+  reducer.begin_micro_batch(/*last=*/false);
+  arena.gradient().fill_(7.0);
+  small.sum().backward();
+  EXPECT_TRUE(arena.gradient().eq(7.0).all().item<bool>()) << "a small gradient waits";
+  large.sum().backward();
+  EXPECT_TRUE(of_large.eq(1.0).all().item<bool>());
+  reducer.end_micro_batch();
 }
 
 TEST(OverlappedReducer, CompressedSumsAreRoundedOnlyByTheirDtype) {

@@ -51,11 +51,14 @@ TEST(Memory, OffloadMovesStateToTheHostOfAGpuAndNowhereWithoutOne) {
   EXPECT_EQ(memory_of(model, a, 0).model_state(), inside.model_state() + 4 * part);  // master weights of their own
   EXPECT_GT(memory_of(model, a, 0).total(), inside.total());
   a.on_device = true;
+  Arrangement kept = a;
+  kept.parallelism.offload = layout::Offload::none;
+  const int64_t on_gpu = memory_of(model, kept, 0).total();
   EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);
-  EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (8 + 4) * part);
+  EXPECT_EQ(memory_of(model, a, 0).total(), on_gpu - (8 + 4) * part);
   a.parallelism.offload = layout::Offload::parameters;
   EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);  // float32: weights and master weights are one
-  EXPECT_EQ(memory_of(model, a, 0).total(), inside.total() - (4 + 8 + 4) * part);
+  EXPECT_EQ(memory_of(model, a, 0).total(), on_gpu - (4 + 8 + 4) * part);
   a.mixed_precision = true;
   EXPECT_EQ(memory_of(model, a, 0).host, (2 + 4 + 8 + 4) * part);
 }
@@ -105,6 +108,22 @@ TEST(Memory, BuffersOfCommunication) {
   a.parallelism.zero_stage = 3;
   a.mixed_precision = true;
   EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock) + 2 * (2 * 4 * kBlock));
+}
+
+TEST(Memory, GradientsThatWaitOnAGpuCount) {
+  Arrangement a;
+  const auto more_on_a_gpu = [&](const ModelSizes& model) {
+    a.on_device = false;
+    const int64_t on_cpu = memory_of(model, a, 0).buffers;
+    a.on_device = true;
+    return memory_of(model, a, 0).buffers - on_cpu;
+  };
+  ModelSizes small = model_of(3, kBlock);
+  EXPECT_EQ(more_on_a_gpu(small), 4 * 3 * kBlock - 4 * small.largest_parameter);
+  ModelSizes large = model_of(100, 1'000'000);
+  EXPECT_EQ(more_on_a_gpu(large), 16 << 20);
+  a.parallelism.reproducible = true;  // each is moved by itself
+  EXPECT_EQ(more_on_a_gpu(large), 0);
 }
 
 TEST(Memory, ReproducibleSumsAreOneBufferMoreThanTheDepthOfTheirTree) {

@@ -10,8 +10,8 @@ inline ModelSizes model_of(int64_t units, int64_t elements) {
   ModelSizes model;
   model.unit_elements.assign(static_cast<std::size_t>(units), elements);
   model.parameters = units * elements;
-  model.image_elements = 3 * 32 * 32;
-  model.image_bytes = 3 * 32 * 32;
+  model.image_elements = int64_t{3} * 32 * 32;
+  model.image_bytes = int64_t{3} * 32 * 32;
   model.activation_bytes = 800'000;
   model.all_activation_bytes = 800'000;
   model.activation_images = 8;

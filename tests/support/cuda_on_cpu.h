@@ -45,6 +45,14 @@ namespace ddpm::test::cuda {
 /// Runs `kernel` for every thread of every block.
 void launch(dim3 grid, dim3 block, const std::function<void()>& kernel);
 
+/// Starts kernels as the functions of src that are told how to start them want it.
+struct OnCpu {
+  template <typename... Arguments>
+  void operator()(void (*kernel)(Arguments...), int64_t blocks, int threads, const Arguments&... arguments) const {
+    launch(static_cast<unsigned>(blocks), static_cast<unsigned>(threads), [&] { kernel(arguments...); });
+  }
+};
+
 void wait_for_block();
 /// All lanes of the running thread's warp give 8 bytes; each gets those of lane `from`.
 uint64_t exchange(uint64_t mine, int from);

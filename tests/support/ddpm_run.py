@@ -108,6 +108,19 @@ def write_config(path, folder, dataset, **sections):
     return path
 
 
+# A small model of every kind of block, as keys of [model].
+# The blocks have LayerNorm or groups of 32 channels of their own, whatever norm_num_groups is.
+BLOCK_MODELS = {
+    "skip": {"down_block_types": ["AttnSkipDownBlock2D", "SkipDownBlock2D"], "attention_head_dim": 16,
+             "up_block_types": ["SkipUpBlock2D", "AttnSkipUpBlock2D"], "block_out_channels": [32, 32]},
+    "k": {"down_block_types": ["KDownBlock2D", "KDownBlock2D"], "up_block_types": ["KUpBlock2D", "KUpBlock2D"],
+          "block_out_channels": [32, 64], "add_attention": False},
+    "residual": {"down_block_types": ["ResnetDownsampleBlock2D", "AttnDownBlock2D"], "downsample_type": "resnet",
+                 "up_block_types": ["AttnUpBlock2D", "ResnetUpsampleBlock2D"], "upsample_type": "resnet"},
+    "no-middle": {"mid_block_type": "", "resnet_time_scale_shift": "scale_shift", "dropout": 0.1},
+}  # fmt: skip
+
+
 def fill_weights(model, value):
     """Sets every weight of a model folder to one float32 number."""
     path = pathlib.Path(model) / "unet" / "diffusion_pytorch_model.safetensors"

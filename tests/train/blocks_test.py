@@ -12,19 +12,9 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import STAGES, assert_same_curve, ddpm, digest_of_model, write_config  # noqa: E402
+from ddpm_run import BLOCK_MODELS, STAGES, assert_same_curve, ddpm, digest_of_model, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
-# The blocks have LayerNorm or groups of 32 channels of their own, whatever norm_num_groups is.
-MODELS = {
-    "skip": {"down_block_types": ["AttnSkipDownBlock2D", "SkipDownBlock2D"], "attention_head_dim": 16,
-             "up_block_types": ["SkipUpBlock2D", "AttnSkipUpBlock2D"], "block_out_channels": [32, 32]},
-    "k": {"down_block_types": ["KDownBlock2D", "KDownBlock2D"], "up_block_types": ["KUpBlock2D", "KUpBlock2D"],
-          "block_out_channels": [32, 64], "add_attention": False},
-    "residual": {"down_block_types": ["ResnetDownsampleBlock2D", "AttnDownBlock2D"], "downsample_type": "resnet",
-                 "up_block_types": ["AttnUpBlock2D", "ResnetUpsampleBlock2D"], "upsample_type": "resnet"},
-    "no-middle": {"mid_block_type": "", "resnet_time_scale_shift": "scale_shift", "dropout": 0.1},
-}  # fmt: skip
 
 
 class Blocks(unittest.TestCase):
@@ -37,7 +27,7 @@ class Blocks(unittest.TestCase):
     def config(self, name, model, **sections):
         run = WORK / name
         shutil.rmtree(run, ignore_errors=True)
-        return run, write_config(WORK / f"{name}.toml", run, self.path, model=MODELS[model], **sections)
+        return run, write_config(WORK / f"{name}.toml", run, self.path, model=BLOCK_MODELS[model], **sections)
 
     def train(self, name, model, ranks=1, **sections):
         run, config = self.config(name, model, **sections)
@@ -45,7 +35,7 @@ class Blocks(unittest.TestCase):
         return run
 
     def test_each_trains_alike_in_every_zero_stage_with_recomputed_activations(self):
-        for model in MODELS:
+        for model in BLOCK_MODELS:
             whole = self.train(f"{model}-whole", model)
             for ranks, stage in STAGES:
                 parallel = {"zero_stage": stage, "activation_checkpointing": "blocks"}
@@ -56,7 +46,7 @@ class Blocks(unittest.TestCase):
     def test_reproducible_runs_end_with_the_same_bits_after_a_stop(self):
         sections = {"run": {"reproducible": True, "threads_per_rank": 1}, "lr_schedule": {"name": "constant"},
                     "batch": {"global_size": 8, "micro_size": 1}}  # fmt: skip
-        for model in MODELS:
+        for model in BLOCK_MODELS:
             digests = set()
             for ranks, steps in ((1, 4), (2, 2)):
                 run = self.train(f"{model}-bits-{ranks}", model, ranks, train={"steps": steps}, **sections)
@@ -66,7 +56,7 @@ class Blocks(unittest.TestCase):
             self.assertEqual(len(digests), 1, model)
 
     def test_plans_count_their_parameters(self):
-        for model in MODELS:
+        for model in BLOCK_MODELS:
             run = self.train(f"{model}-counted", model, train={"steps": 1})
             (file,) = (run / "model" / "unet").glob("*.safetensors")
             header = json.loads(file.read_bytes()[8 : 8 + int.from_bytes(file.read_bytes()[:8], "little")])

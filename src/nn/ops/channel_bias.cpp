@@ -1,5 +1,6 @@
 #include "nn/ops/channel_bias.h"
 
+#include <utility>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,6 +11,7 @@
 
 #include "base/check.h"
 #include "nn/ops/column_sums.h"
+#include "nn/ops/volume.h"
 
 namespace ddpm::nn {
 namespace {
@@ -35,13 +37,9 @@ TORCH_LIBRARY_FRAGMENT(ddpm, m) { m.def("add_bias_(Tensor(a!) sum, Tensor a, Ten
 
 TORCH_LIBRARY_IMPL(ddpm, CPU, m) { m.impl("add_bias_", add_by_aten); }
 
-at::MemoryFormat order_of(const at::Tensor& images) {
-  return images.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
-}
-
 void add_bias_(const at::Tensor& sum, const at::Tensor& a, const std::optional<at::Tensor>& b, const at::Tensor& bias) {
   // A convolution of images of one channel leaves them in another order.
-  if (!sum.is_contiguous(order_of(sum))) return add_by_aten(sum, a, b, bias);
+  if (!sum.is_contiguous(channels_last_order(sum))) return add_by_aten(sum, a, b, bias);
   static const auto kOperator = c10::Dispatcher::singleton().findSchemaOrThrow("ddpm::add_bias_", "").typed<AddBias>();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   kOperator.call(sum, a, b, bias);
@@ -60,7 +58,7 @@ struct AddChannelBias : torch::autograd::Function<AddChannelBias> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const at::Tensor dy = gradients[0].contiguous(order_of(gradients[0]));
+    const at::Tensor dy = gradients[0].contiguous(channels_last_order(gradients[0]));
     return {dy, context->needs_input_grad(1) ? bias_gradient(dy) : at::Tensor()};
   }
 };
@@ -69,21 +67,21 @@ struct SumWithBias : torch::autograd::Function<SumWithBias> {
   static at::Tensor forward(AutogradContext* /*context*/, const at::Tensor& a, const at::Tensor& b,
                             const at::Tensor& bias) {
     at::Tensor sum = at::empty_like(a, at::MemoryFormat::ChannelsLast);
-    add_bias_(sum, a.contiguous(order_of(a)), b.contiguous(order_of(b)), bias);
+    add_bias_(sum, a.contiguous(channels_last_order(a)), b.contiguous(channels_last_order(b)), bias);
     return sum;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const at::Tensor dy = gradients[0].contiguous(order_of(gradients[0]));
+    const at::Tensor dy = gradients[0].contiguous(channels_last_order(gradients[0]));
     return {dy, dy, context->needs_input_grad(2) ? bias_gradient(dy) : at::Tensor()};
   }
 };
 
 }  // namespace
 
-AsOnCuda::AsOnCuda() { as_on_cuda = true; }
+AsOnCuda::AsOnCuda() : before_(std::exchange(as_on_cuda, true)) {}
 
-AsOnCuda::~AsOnCuda() { as_on_cuda = false; }
+AsOnCuda::~AsOnCuda() { as_on_cuda = before_; }
 
 bool computes_as_on_cuda(const at::Tensor& x) { return x.is_cuda() || (as_on_cuda && x.is_cpu()); }
 

@@ -17,6 +17,9 @@ class AsOnCuda {
   ~AsOnCuda();
   AsOnCuda(const AsOnCuda&) = delete;
   AsOnCuda& operator=(const AsOnCuda&) = delete;
+
+ private:
+  bool before_;
 };
 
 /// Whether x is on CUDA, or on a CPU in an AsOnCuda.

@@ -33,7 +33,7 @@ using GatherNumbers = std::function<at::Tensor(const at::Tensor& numbers)>;
 struct Branches {
   at::Tensor addend;
   at::Tensor residual = {};  ///< undefined: nothing to add
-  at::Tensor bias = {};      ///< [C], of both: it comes with a residual, on CUDA; undefined: it has been added
+  at::Tensor bias = {};      ///< [C], to be added with the residual, which is there; undefined: nothing to add
 };
 
 struct NormalisedSum {

@@ -20,16 +20,13 @@
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
 #include "nn/ops/remembered.h"
+#include "nn/ops/volume.h"
 
 namespace ddpm::nn {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-at::MemoryFormat order_of(const at::Tensor& x) {
-  return x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
-}
 
 /// The first (-1), all (0) or the last (1) entries of x [N, C, axes...] along each axis.
 at::Tensor at_offset(at::Tensor x, const Offset& offset) {
@@ -43,7 +40,7 @@ at::Tensor at_offset(at::Tensor x, const Offset& offset) {
 std::vector<at::Tensor> borders(const at::Tensor& x, std::span<const Offset> around) {
   std::vector<at::Tensor> pieces(around.size());
   std::ranges::transform(around, pieces.begin(),
-                         [&](const Offset& offset) { return at_offset(x, offset).contiguous(order_of(x)); });
+                         [&](const Offset& offset) { return at_offset(x, offset).contiguous(channels_last_order(x)); });
   return pieces;
 }
 
@@ -104,7 +101,7 @@ struct HaloConvolution : torch::autograd::Function<HaloConvolution> {
     const at::ScalarType stored = x.scalar_type();
     const at::ScalarType dtype = product_dtype(x);
     const at::Tensor weight = saved.back().to(dtype);
-    const at::Tensor dy = gradients[0].to(dtype).contiguous(order_of(x));
+    const at::Tensor dy = gradients[0].to(dtype).contiguous(channels_last_order(x));
     const bool wants_x = context->needs_input_grad(0);
     const bool wants_weight = context->needs_input_grad(1);
     const auto* partition = remembered<const Partition*>(*context);
@@ -116,7 +113,7 @@ struct HaloConvolution : torch::autograd::Function<HaloConvolution> {
     for (std::size_t i = 0; i < around.size(); ++i) {
       auto [dpiece, dtap, none] =
           ConvolutionAt(around[i], weight).backward(edges[i], saved[i].to(dtype), {wants_x, wants_weight, false});
-      if (wants_x) beside.push_back(dpiece.to(stored).contiguous(order_of(x)));
+      if (wants_x) beside.push_back(dpiece.to(stored).contiguous(channels_last_order(x)));
       taps.push_back(std::move(dtap));
     }
     std::unique_ptr<Trade> trade;
@@ -143,7 +140,7 @@ at::Tensor on_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   sizes[1] = weight.size(0);
   return run_on_meta({.inputs = std::move(inputs),
                       .result_sizes = std::move(sizes),
-                      .result_options = x.options().memory_format(order_of(x)),
+                      .result_options = x.options().memory_format(channels_last_order(x)),
                       .saved = std::move(saved)});
 }
 

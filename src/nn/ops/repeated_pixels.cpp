@@ -29,20 +29,27 @@ TORCH_LIBRARY_IMPL(ddpm, CPU, m) {
   m.impl("sum_repeated_pixels", sum_on_cpu);
 }
 
-at::Tensor call(const char* name, const at::Tensor& x) {
+using PixelOperator = c10::TypedOperatorHandle<at::Tensor(const at::Tensor&)>;
+
+PixelOperator find(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<at::Tensor(const at::Tensor&)>();
+}
+
+at::Tensor call(const PixelOperator& pixels, const at::Tensor& x) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<at::Tensor(const at::Tensor&)>().call(
-      x.contiguous(at::MemoryFormat::ChannelsLast));
+  return pixels.call(x.contiguous(at::MemoryFormat::ChannelsLast));
 }
 
 struct RepeatedPixels : torch::autograd::Function<RepeatedPixels> {
   static at::Tensor forward(AutogradContext* /*context*/, const at::Tensor& x) {
-    return call("ddpm::repeat_pixels", x);
+    static const PixelOperator kOperator = find("ddpm::repeat_pixels");
+    return call(kOperator, x);
   }
 
   static variable_list backward(AutogradContext* /*context*/, const variable_list& gradients) {
     DDPM_CHECK(!at::GradMode::is_enabled(), "repeated pixels have no second derivative");
-    return {call("ddpm::sum_repeated_pixels", gradients[0])};
+    static const PixelOperator kOperator = find("ddpm::sum_repeated_pixels");
+    return {call(kOperator, gradients[0])};
   }
 };
 

@@ -8,6 +8,11 @@
 
 namespace ddpm::nn {
 
+/// The channels-last order of images [N, C, H, W] or volumes [N, C, D, H, W].
+inline at::MemoryFormat channels_last_order(const at::Tensor& x) {
+  return x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+}
+
 /// [N, C, D · H, W] as [N, C, D, H, W].
 inline at::Tensor volume_of(const at::Tensor& image, int64_t depth) {
   return image.unflatten(2, {depth, image.size(2) / depth});

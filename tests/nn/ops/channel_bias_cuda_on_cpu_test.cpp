@@ -16,13 +16,7 @@
 namespace ddpm::nn::test {
 namespace {
 
-struct OnCpu {
-  template <typename... Arguments>
-  void operator()(void (*kernel)(Arguments...), int64_t blocks, int threads, const Arguments&... arguments) const {
-    ddpm::test::cuda::launch(static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
-                             [&] { kernel(arguments...); });
-  }
-};
+using ddpm::test::cuda::OnCpu;
 
 TEST(ChannelBiasKernel, AddsAsFloat32AndRoundsOnce) {
   for (const auto& [n, channels, side] :
@@ -44,6 +38,16 @@ TEST(ChannelBiasKernel, AddsAsFloat32AndRoundsOnce) {
       EXPECT_TRUE(at::equal(a, added.to(type))) << channels << " channels in place";
     }
   }
+}
+
+TEST(ChannelBiasKernel, TakesVolumesAndAddressesThatDoNotDivide) {
+  const at::Tensor memory = at::randn({1 + 2 * 8 * 3 * 4 * 5});
+  const at::Tensor a = memory.narrow(0, 1, 2 * 8 * 3 * 4 * 5).view({2, 3, 4, 5, 8}).movedim(-1, 1);
+  const at::Tensor bias = at::randn({8});
+  EXPECT_EQ(cuda::bias_addition(a, a, std::nullopt, bias).vector, 1);
+  const at::Tensor wanted = a + bias.view({-1, 1, 1, 1});
+  cuda::add_bias(cuda::bias_addition(a, a, std::nullopt, bias), OnCpu{});
+  EXPECT_TRUE(at::equal(a, wanted));
 }
 
 }  // namespace

@@ -17,13 +17,7 @@
 namespace ddpm::nn::test {
 namespace {
 
-struct OnCpu {
-  template <typename... Arguments>
-  void operator()(void (*kernel)(Arguments...), int64_t blocks, int threads, const Arguments&... arguments) const {
-    ddpm::test::cuda::launch(static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
-                             [&] { kernel(arguments...); });
-  }
-};
+using ddpm::test::cuda::OnCpu;
 
 /// As the operator on a GPU. `runs`: of how many the sum was made.
 at::Tensor by_kernels(const at::Tensor& rows, int* runs) {

@@ -31,13 +31,7 @@ using nn::cuda::ElementType;
 using nn::cuda::NormGrid;
 using nn::cuda::NormPlan;
 
-struct OnCpu {
-  template <typename... Arguments>
-  void operator()(void (*kernel)(Arguments...), int64_t blocks, int threads, const Arguments&... arguments) const {
-    ddpm::test::cuda::launch(static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
-                             [&] { kernel(arguments...); });
-  }
-};
+using ddpm::test::cuda::OnCpu;
 
 OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
 
@@ -107,6 +101,7 @@ TEST(GroupNormCuda, AgreesWithFloat64ForAnySizeOfImage) {
   const Modulated m = Modulated::both;
   expect_near_float64({3, 32, 4, 1, 1, m});
   expect_near_float64({11, 16, 4, 1, 33, m});              // more images than warps add up parameters
+  expect_near_float64({67, 40, 4, 1, 3, m});               // and more rows of blocks than warps
   expect_near_float64({1, 64, 4, 32, 32, m});              // the largest tiles of one pass
   expect_near_float64({2, 150, 3, 20, 21, m});             // several slabs and chunks
   expect_near_float64({1, 8, 2, 301, 307, m}, at::kHalf);  // as many chunks as there may be

@@ -17,13 +17,7 @@
 namespace ddpm::nn::test {
 namespace {
 
-struct OnCpu {
-  template <typename... Arguments>
-  void operator()(void (*kernel)(Arguments...), int64_t blocks, int threads, const Arguments&... arguments) const {
-    ddpm::test::cuda::launch(static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
-                             [&] { kernel(arguments...); });
-  }
-};
+using ddpm::test::cuda::OnCpu;
 
 TEST(RepeatedPixelsKernels, AreAtens) {
   for (const auto& [n, channels, height, width] : std::vector<std::array<int64_t, 4>>{

@@ -37,9 +37,8 @@ __global__ __launch_bounds__(kBiasThreads) void add_bias(BiasAddition x) {
 /// Calls launch(kernel, blocks, threads, arguments...).
 template <typename Launch>
 void add_bias(const BiasAddition& a, const Launch& launch) {
-  for_kernels(a.type, a.vector, false, false, [&]<typename T, int kVector, bool, bool>() {
-    launch(add_bias<T, kVector>, bias_blocks(a), kBiasThreads, a);
-  });
+  for_types(a.type, a.vector,
+            [&]<typename T, int kVector>() { launch(add_bias<T, kVector>, bias_blocks(a), kBiasThreads, a); });
 }
 
 }  // namespace ddpm::nn::cuda

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "nn/ops/cuda/channel_bias.h"
 #include "nn/ops/cuda/group_norm_tensors.h"
+#include "nn/ops/volume.h"
 
 namespace ddpm::nn::cuda {
 
@@ -15,9 +16,9 @@ namespace ddpm::nn::cuda {
 inline BiasAddition bias_addition(const at::Tensor& sum, const at::Tensor& a, const std::optional<at::Tensor>& b,
                                   const at::Tensor& bias) {
   const auto expect = [&](const at::Tensor& t, const char* name) {
-    const auto order = t.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
-    DDPM_CHECK(t.is_contiguous(order) && t.sizes() == a.sizes() && t.scalar_type() == bias.scalar_type(),
-               "{} unlike images of {}", name, toString(bias.scalar_type()));
+    DDPM_CHECK(
+        t.is_contiguous(channels_last_order(t)) && t.sizes() == a.sizes() && t.scalar_type() == bias.scalar_type(),
+        "{} unlike images of {}", name, toString(bias.scalar_type()));
   };
   expect(sum, "a sum");
   expect(a, "an addend");
@@ -33,11 +34,7 @@ inline BiasAddition bias_addition(const at::Tensor& sum, const at::Tensor& a, co
                         .channels = static_cast<int32_t>(a.size(1)),
                         .count = a.numel()};
   const int64_t wide = 16 / bytes_of(addition.type);
-  bool aligned = a.size(1) % wide == 0;
-  for (const void* p : {static_cast<const void*>(addition.sum), addition.a, addition.b, addition.bias}) {
-    aligned = aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-  }
-  if (aligned) {
+  if (a.size(1) % wide == 0 && aligned_for_vectors({addition.sum, addition.a, addition.b, addition.bias})) {
     addition.vector = static_cast<int32_t>(wide);
     addition.channels /= addition.vector;
     addition.count /= wide;

@@ -68,9 +68,8 @@ __global__ __launch_bounds__(kRunWarps* kWarp) void column_sums_of_runs(ColumnSu
 template <typename Launch>
 void column_sums(const ColumnSums& a, const Launch& launch) {
   const int64_t blocks = int64_t{a.runs} * a.slabs;
-  for_kernels(a.type, a.vector, false, false, [&]<typename T, int kVector, bool, bool>() {
-    launch(column_sums_of_rows<T, kVector>, blocks, kColumnThreads, a);
-  });
+  for_types(a.type, a.vector,
+            [&]<typename T, int kVector>() { launch(column_sums_of_rows<T, kVector>, blocks, kColumnThreads, a); });
   if (a.runs > 1) launch(column_sums_of_runs, plan::divide_up(a.columns, kWarp), kRunWarps * kWarp, a);
 }
 

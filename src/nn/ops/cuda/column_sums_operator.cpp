@@ -18,8 +18,7 @@ at::Tensor sums(const at::Tensor& rows) {
   if (rows.numel() == 0) return at::zeros({rows.size(1)}, rows.options());
   const c10::cuda::CUDAGuard guard(rows.device());
   const void* const data = rows.const_data_ptr();
-  ColumnSums plan = plan_column_sums(rows.size(0), rows.size(1), element_type(rows),
-                                     reinterpret_cast<std::uintptr_t>(data) % 16 == 0);
+  ColumnSums plan = plan_column_sums(rows.size(0), rows.size(1), element_type(rows), aligned_for_vectors({data}));
   at::Tensor result = at::empty({rows.size(1)}, rows.options());
   at::Tensor of_runs;
   if (plan.runs > 1) of_runs = at::empty({plan.runs, rows.size(1)}, rows.options().dtype(at::kFloat));

@@ -9,11 +9,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 
 namespace ddpm::nn::cuda {
 
 enum class ElementType : uint8_t { float32, bfloat16, float16 };
+
+/// Whether all begin at multiples of 16 bytes, as null does.
+inline bool aligned_for_vectors(std::initializer_list<const void*> pointers) {
+  return std::ranges::all_of(pointers, [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
+}
 
 inline int64_t bytes_of(ElementType type) { return type == ElementType::float32 ? 4 : 2; }
 

@@ -65,9 +65,7 @@ struct Inputs {
     DDPM_CHECK(shape.channels % groups == 0, "{} channels in {} groups", shape.channels, groups);
     DDPM_CHECK(std::max(shape.pixels, shape.images) <= std::numeric_limits<int32_t>::max(), "{} images of {} pixels",
                shape.images, shape.pixels);
-    bool aligned = true;
-    for (const void* p : images) aligned = aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-    const NormPlan plan = plan_norm(shape, element_type(x), aligned, held);
+    const NormPlan plan = plan_norm(shape, element_type(x), aligned_for_vectors(images), held);
     DDPM_CHECK(plan.grid.tiles() <= std::numeric_limits<int32_t>::max(), "{} thread blocks", plan.grid.tiles());
     return plan;
   }

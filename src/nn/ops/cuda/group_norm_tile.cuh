@@ -247,19 +247,12 @@ __device__ void for_cells_of_group(const NormGrid& g, int image, int group, int 
   }
 }
 
-/// Calls body.operator()<element type, channels per load, silu, residual>().
+/// Calls body.operator()<element type, channels per load>().
 template <typename Body>
-void for_kernels(ElementType type, int vector, bool silu, bool residual, const Body& body) {
-  const auto for_flags = [&]<typename T, int kVector>() {
-    if (silu)
-      return residual ? body.template operator()<T, kVector, true, true>()
-                      : body.template operator()<T, kVector, true, false>();
-    return residual ? body.template operator()<T, kVector, false, true>()
-                    : body.template operator()<T, kVector, false, false>();
-  };
+void for_types(ElementType type, int vector, const Body& body) {
   const auto for_type = [&]<typename T>(T* /*of*/) {
     constexpr int kWide = 16 / sizeof(T);
-    return vector == 1 ? for_flags.template operator()<T, 1>() : for_flags.template operator()<T, kWide>();
+    return vector == 1 ? body.template operator()<T, 1>() : body.template operator()<T, kWide>();
   };
   switch (type) {
     case ElementType::float32:
@@ -269,6 +262,18 @@ void for_kernels(ElementType type, int vector, bool silu, bool residual, const B
     case ElementType::float16:
       return for_type(static_cast<c10::Half*>(nullptr));
   }
+}
+
+/// Calls body.operator()<element type, channels per load, silu, residual>().
+template <typename Body>
+void for_kernels(ElementType type, int vector, bool silu, bool residual, const Body& body) {
+  for_types(type, vector, [&]<typename T, int kVector>() {
+    if (silu)
+      return residual ? body.template operator()<T, kVector, true, true>()
+                      : body.template operator()<T, kVector, true, false>();
+    return residual ? body.template operator()<T, kVector, false, true>()
+                    : body.template operator()<T, kVector, false, false>();
+  });
 }
 
 __device__ __forceinline__ float sigmoid(float u) { return __fdividef(1.0F, 1.0F + __expf(-u)); }

@@ -48,14 +48,13 @@ __global__ __launch_bounds__(kPixelThreads) void sum_repeated_pixels(PixelRepeti
 /// Both call launch(kernel, blocks, threads, arguments...).
 template <typename Launch>
 void repeat_pixels(const PixelRepetition& r, const Launch& launch) {
-  for_kernels(r.type, r.vector, false, false, [&]<typename T, int kVector, bool, bool>() {
-    launch(repeat_pixels<T, kVector>, pixel_blocks(r), kPixelThreads, r);
-  });
+  for_types(r.type, r.vector,
+            [&]<typename T, int kVector>() { launch(repeat_pixels<T, kVector>, pixel_blocks(r), kPixelThreads, r); });
 }
 
 template <typename Launch>
 void sum_repeated_pixels(const PixelRepetition& r, const Launch& launch) {
-  for_kernels(r.type, r.vector, false, false, [&]<typename T, int kVector, bool, bool>() {
+  for_types(r.type, r.vector, [&]<typename T, int kVector>() {
     launch(sum_repeated_pixels<T, kVector>, pixel_blocks(r), kPixelThreads, r);
   });
 }

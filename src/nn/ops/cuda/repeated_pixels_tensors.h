@@ -27,8 +27,7 @@ inline PixelRepetition pixel_repetition(const at::Tensor& from, const at::Tensor
                     .width = static_cast<int32_t>(smaller.size(3)),
                     .count = smaller.numel()};
   const int64_t wide = 16 / bytes_of(r.type);
-  if (from.size(1) % wide == 0 && reinterpret_cast<std::uintptr_t>(r.from) % 16 == 0 &&
-      reinterpret_cast<std::uintptr_t>(r.to) % 16 == 0) {
+  if (from.size(1) % wide == 0 && aligned_for_vectors({r.from, r.to})) {
     r.vector = static_cast<int32_t>(wide);
     r.channels /= r.vector;
     r.count /= wide;
