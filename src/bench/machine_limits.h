@@ -12,8 +12,8 @@ namespace ddpm::bench {
 /// Products in `dtype`, or in float32 where the model computes those in float32 (nn/ops/float_products.h). Of all ranks
 /// together, each on `device` with its threads, all at the same time.
 struct MachineLimits {
-  /// Per second, 2 per multiply-add: the best of large matrix products and 3 x 3 convolutions, for which LibTorch has
-  /// different libraries (on CPUs MKL and oneDNN).
+  /// Per second, 2 per multiply-add: the best of LibTorch's large matrix products and 3 x 3 convolutions, for which it
+  /// has different libraries (on CPUs MKL and oneDNN). Winograd's convolutions (nn/ops/winograd.h) may exceed it.
   double matrix_flops = 0.0;
   /// Read and written: the best of passes in place, copies and reads over as many bytes as the update of a step
   /// touches.

@@ -1,5 +1,6 @@
 #include "nn/layers.h"
 
+#include <array>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -75,13 +76,13 @@ Convolution::Convolution(const std::string& prefix, int64_t in, int64_t out, con
       options_(options),
       bias_(bias_of(prefix, out, fan_in(in, options), cut)) {}
 
-bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const {
+bool Convolution::takes_prepared_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const {
   return winograd_.points.defined() && partition.tiles() == 1 && !at::GradMode::is_enabled() && x.is_cpu() &&
          winograd_pays(scale * x.size(2), scale * x.size(3));
 }
 
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
-  if (takes_winograd(x, partition, 1)) return winograd_convolution(x, winograd_, /*repeated=*/false);
+  if (takes_prepared_winograd(x, partition, 1)) return winograd_inference(x, winograd_, /*repeated=*/false);
   const bool partial = weight_.split.cuts() && weight_.split.dim == 1;
   at::Tensor y = convolved(x, partial ? at::Tensor() : bias_.value, partition);
   if (!partial) return y;
@@ -102,7 +103,7 @@ at::Tensor Convolution::convolved(const at::Tensor& x, const at::Tensor& bias, c
 }
 
 at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {
-  if (takes_winograd(x, partition, 2)) return winograd_convolution(x, winograd_, /*repeated=*/true);
+  if (takes_prepared_winograd(x, partition, 2)) return winograd_inference(x, winograd_, /*repeated=*/true);
   if (repeated_.defined() && partition.tiles() == 1 && !at::GradMode::is_enabled()) {
     return repeated_convolution(x, repeated_, bias_.value, partition);
   }
@@ -120,7 +121,8 @@ graph::Value Convolution::record_repeated(graph::Value x, graph::Graph& g) const
 void Convolution::prepare_for_inference(bool repeated) {
   const at::Tensor& weight = weight_.value;
   if (weight_.split.cuts()) return;
-  if (winograd_serves(weight, options_)) {
+  const std::array padding = {options_.before, options_.before};
+  if (options_.before == options_.after && winograd_serves(weight, options_.stride, padding)) {
     winograd_ = winograd_weights(weight, bias_.value);
   } else if (repeated && weight.is_cpu() && !wants_float_products(weight)) {
     repeated_ = repeated_weight(weight);

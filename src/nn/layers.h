@@ -73,7 +73,7 @@ class Convolution : public AdaptableLayer {
 
  private:
   [[nodiscard]] at::Tensor convolved(const at::Tensor& x, const at::Tensor& bias, const Partition& partition) const;
-  [[nodiscard]] bool takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const;
+  [[nodiscard]] bool takes_prepared_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const;
 
   ConvolutionOptions options_;
   Parameter bias_;

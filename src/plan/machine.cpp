@@ -79,11 +79,12 @@ Processor this_processor() {
 }
 
 /// Without bf16 products the model computes them in float32, or takes no less time. A core at what a step of this
-/// program sustains (docs/performance.md); messages through shared memory; 100 Gbit/s between nodes.
+/// program sustains (docs/performance.md), with AVX-512 before Winograd's convolutions, at least; messages through
+/// shared memory; 100 Gbit/s between nodes.
 Machine of_cpu(int64_t threads) {
   const auto cores = static_cast<double>(threads);
   const Processor processor = this_processor();
-  const double tflops = processor.wide_vectors ? 0.14 : 0.065;
+  const double tflops = processor.wide_vectors ? 0.14 : 0.1;
   return {.name = "cpu",
           .tflops = tflops * cores,
           .tflops_half = (processor.bf16_products ? 0.22 : 0.9 * tflops) * cores,

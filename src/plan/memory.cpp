@@ -4,13 +4,13 @@
 #include <bit>
 #include <numeric>
 
+#include "nn/ops/winograd_scratch.h"
 #include "parallel/config.h"
 
 namespace ddpm::plan {
 namespace {
 
 constexpr int64_t kFloat = 4;
-constexpr int64_t kCopiesOfLargest = 3;
 
 /// Elements of the largest `neighbours` segments that follow each other.
 int64_t largest(const layout::ShardLayout& cut, int64_t neighbours) {
@@ -37,9 +37,11 @@ int64_t waiting(const ModelSizes& model, const Arrangement& a) {
 }
 
 int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const Arrangement& a) {
-  // A gradient on its way into the buffer, and the copies in other orders that convolutions make of weight and
-  // gradient.
-  int64_t bytes = kCopiesOfLargest * a.weight_bytes() * model.largest_parameter;
+  // A gradient on its way into the buffer, and what convolutions make of weight and gradient: copies in other orders,
+  // or on CPUs either of them at Winograd's points.
+  int64_t bytes = a.weight_bytes() * model.largest_parameter;
+  bytes +=
+      a.on_device ? 2 * a.weight_bytes() * model.largest_parameter : nn::winograd_weight_bytes(model.largest_parameter);
   if (a.on_device && !a.parallelism.reproducible) bytes += waiting(model, a);
   if (a.parallelism.zero_stage <= 1 && a.compression()) bytes += a.wire_bytes() * largest(cut, 2);
   if (a.parallelism.zero_stage >= 2) bytes += staging(cut, a);

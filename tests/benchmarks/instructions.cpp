@@ -19,6 +19,7 @@
 #include "data/prepare/resize.h"
 #include "nn/ops/cpu/attention.h"
 #include "nn/ops/group_norm_silu.h"
+#include "nn/ops/winograd.h"
 #include "optim/adamw.h"
 #include "optim/clip.h"
 #include "optim/ema.h"
@@ -40,6 +41,7 @@ void count_passes(const std::string& name, const std::vector<at::Tensor>& inputs
   std::vector<at::Tensor> results;
   count(name + " forward", [&] { results = operation(inputs); });
   std::vector<at::Tensor> gradients;
+  gradients.reserve(results.size());
   for (const at::Tensor& y : results) gradients.push_back(at::ones_like(y));
   count(name + " backward", [&] {
     for (const at::Tensor& t : inputs) t.mutable_grad().reset();
@@ -67,11 +69,23 @@ void count_norm(at::ScalarType dtype) {
 
 void count_attention(at::ScalarType dtype) {
   std::vector<at::Tensor> inputs;
+  inputs.reserve(3);
   for (int i = 0; i < 3; ++i) {
     inputs.push_back(at::arange(2 * 64 * 32, at::kFloat).add(i).sin().view({2, 64, 32}).to(dtype).requires_grad_());
   }
   count_passes(std::string("attention ") + c10::toString(dtype), inputs, [](const std::vector<at::Tensor>& t) {
     return std::vector{ddpm::nn::cpu::attention(t[0], t[1], t[2], 4)};
+  });
+}
+
+void count_convolution(at::ScalarType dtype) {
+  const int64_t channels = 32;
+  const auto leaf = [&](const at::Tensor& t) { return t.to(dtype).requires_grad_(); };
+  const at::Tensor x = at::arange(2 * channels * 16 * 16, at::kFloat).sin().view({2, channels, 16, 16});
+  const std::vector<at::Tensor> inputs = {leaf(x.contiguous(at::MemoryFormat::ChannelsLast)),
+                                          leaf(at::ones({channels, channels, 3, 3})), leaf(at::zeros({channels}))};
+  count_passes(std::string("convolution ") + c10::toString(dtype), inputs, [](const std::vector<at::Tensor>& t) {
+    return std::vector{ddpm::nn::winograd_convolution(t[0], t[1], t[2])};
   });
 }
 
@@ -85,7 +99,7 @@ void count_update() {
 }
 
 void count_data() {
-  std::vector<float> noise(3 * 32 * 32);
+  std::vector<float> noise(3072);
   const ddpm::base::RandomSequence random(1, ddpm::base::Stream::noise, 2, 3);
   count("noise of an image", [&] { random.fill_normal(noise); });
   const ddpm::base::Permutation order(1, ddpm::base::Stream::shuffle, 0, 0, 50'000);
@@ -105,6 +119,7 @@ int main() {
   at::set_num_threads(1);
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     count_norm(dtype);
+    count_convolution(dtype);
     count_attention(dtype);
   }
   count_update();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
@@ -24,7 +25,9 @@
 
 #include "bench/spread.h"
 #include "nn/ops/cpu/attention.h"
+#include "nn/ops/float_products.h"
 #include "nn/ops/group_norm_silu.h"
+#include "nn/ops/winograd.h"
 
 namespace {
 
@@ -144,6 +147,21 @@ void compare_attention(int64_t images, int64_t heads, int64_t size, int64_t posi
   compare(name, ours, atens, inputs, {2 * products, 5 * products, "GFLOP/s"}, repeats);
 }
 
+/// With the operations of a plain convolution, of which Winograd's needs a quarter.
+void compare_convolutions(int64_t images, int64_t in, int64_t out, int64_t size, at::ScalarType dtype, int repeats) {
+  const auto leaf = [&](const at::Tensor& t) { return t.to(dtype).requires_grad_(); };
+  const variable_list inputs = {leaf(at::randn({images, in, size, size}).contiguous(at::MemoryFormat::ChannelsLast)),
+                                leaf(at::randn({out, in, 3, 3})), leaf(at::randn({out}))};
+  const auto ours = [](const variable_list& t) -> variable_list {
+    return {ddpm::nn::winograd_convolution(t[0], t[1], t[2])};
+  };
+  const auto atens = [](const variable_list& t) -> variable_list { return {at::conv2d(t[0], t[1], t[2], 1, 1)}; };
+  const auto products = static_cast<double>(2 * images * in * out * size * size * 9) / 1e6;
+  const std::string name = "convolution, " + std::to_string(images) + " x " + std::to_string(in) + " to " +
+                           std::to_string(out) + " channels, " + std::to_string(size) + "², " + c10::toString(dtype);
+  compare(name, ours, atens, inputs, {products, 2 * products, "GFLOP/s"}, repeats);
+}
+
 /// Copies 256 MiB: 10^9 bytes read and written per second.
 double copy_rate(int repeats) {
   const int64_t floats = int64_t{1} << 26;
@@ -214,6 +232,15 @@ void compare_sizes_of_heads(int repeats) {
 
 void compare_operations(int repeats) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    // In bf16 ATen's takes seconds where the processor has no instructions for it.
+    if (!ddpm::nn::wants_float_products(at::zeros({1}, dtype))) {
+      compare_convolutions(8, 64, 64, 32, dtype, repeats);
+      compare_convolutions(8, 128, 128, 16, dtype, repeats);
+      compare_convolutions(8, 128, 128, 8, dtype, repeats);
+      compare_convolutions(8, 256, 128, 16, dtype, repeats);
+      compare_convolutions(8, 512, 512, 8, dtype, repeats);
+      compare_convolutions(1, 128, 128, 8, dtype, repeats);
+    }
     compare_norms(8, 128, 32, dtype, repeats);
     compare_norms(8, 64, 32, dtype, repeats);
     compare_norms(8, 256, 8, dtype, repeats);

@@ -1,12 +1,14 @@
 // Counting what autograd saves: the meta device tells the same as the CPU, and the formula what the allocator sees.
 #include "parallel/activation_count.h"
 
+#include <algorithm>
 #include <string_view>
 #include <tuple>
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "nn/ops/winograd_scratch.h"
 #include "parallel/allocation_peak.h"
 
 namespace ddpm::parallel {
@@ -110,6 +112,13 @@ TEST(ActivationCount, CheckpointingSavesWhatItComputesAgain) {
   for (const UnitActivations& unit : none.units) EXPECT_EQ(unit.recomputed, 0) << unit.name;
 }
 
+/// Elements of it.
+int64_t largest_weight(const nn::UNet2D& unet) {
+  int64_t most = 0;
+  for (const nn::Parameter* p : unet.parameters()) most = std::max(most, p->numel());
+  return most;
+}
+
 TEST(ActivationCount, PeakIsNearWhatTheAllocatorSees) {
   const ActivationBatch batch{.images = 4, .height = 32, .width = 32};
   const at::Tensor x = at::zeros({batch.images, 3, batch.height, batch.width});
@@ -122,13 +131,14 @@ TEST(ActivationCount, PeakIsNearWhatTheAllocatorSees) {
       test::AllocationPeak measured;
       unet.forward(x, t, {}, {.training = true}, nn::whole_image(), checkpointer).sum().backward();
       for (const nn::Parameter* p : unet.parameters()) p->value.mutable_grad().reset();
-      const auto predicted = static_cast<double>(count_activations(c, at::kFloat, batch, kept).peak());
+      const int64_t scratch = nn::kWinogradBlockBytes + nn::winograd_weight_bytes(largest_weight(unet));
+      const auto predicted = static_cast<double>(count_activations(c, at::kFloat, batch, kept).peak() + scratch);
       const auto seen = static_cast<double>(measured.bytes());
       std::printf("%s: predicted %.1f MB, measured %.1f MB, ratio %.3f\n", name, predicted / 1e6, seen / 1e6,
                   predicted / seen);
       // An upsampling by filters has several gradients of twice the sides, of which one is counted.
       const bool filters = name == std::string_view("skip") && kept == ActivationCheckpointing::blocks;
-      EXPECT_NEAR(predicted / seen, 1.0, filters ? 0.2 : 0.1) << name;
+      EXPECT_NEAR(predicted / seen, 1.0, filters ? 0.2 : 0.13) << name;
     }
   }
 }

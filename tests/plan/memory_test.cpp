@@ -90,9 +90,9 @@ TEST(Memory, PaddingIsCounted) {
   const Arrangement one;
   EXPECT_EQ(memory_of(model, one, 0).weights, 4 * kBlock);
   const Arrangement three{.ranks_per_node = 3, .parallelism = {.zero_stage = 2, .global_size = 3}};
-  EXPECT_EQ(memory_of(model, three, 0).weights, 4 * 3 * kBlock);
+  EXPECT_EQ(memory_of(model, three, 0).weights, 4 * (3 * kBlock));
   const Arrangement units{.ranks_per_node = 3, .parallelism = {.zero_stage = 3, .global_size = 3}};
-  EXPECT_EQ(memory_of(model, units, 0).weights, 4 * 3 * layout::kFlatAlignment);
+  EXPECT_EQ(memory_of(model, units, 0).weights, 12 * layout::kFlatAlignment);
 }
 
 TEST(Memory, BuffersOfCommunication) {
@@ -101,13 +101,13 @@ TEST(Memory, BuffersOfCommunication) {
   Arrangement a{.ranks_per_node = 4, .parallelism = {.global_size = 4}, .bucket_mib = bucket_mib};
   EXPECT_EQ(memory_of(model, a, 0).buffers, 0);
   a.parallelism.gradient_compression = layout::GradientCompression::bf16;
-  EXPECT_EQ(memory_of(model, a, 0).buffers, 2 * 2 * 4 * kBlock);
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (4 * kBlock));
   a.parallelism.gradient_compression = layout::GradientCompression::none;
   a.parallelism.zero_stage = 2;
-  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock));
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 3 * (16 * kBlock));
   a.parallelism.zero_stage = 3;
   a.mixed_precision = true;
-  EXPECT_EQ(memory_of(model, a, 0).buffers, 4 * (3 * 4 * kBlock) + 2 * (2 * 4 * kBlock));
+  EXPECT_EQ(memory_of(model, a, 0).buffers, 3 * (16 * kBlock) + 2 * (8 * kBlock));
 }
 
 TEST(Memory, GradientsThatWaitOnAGpuCount) {
@@ -119,9 +119,12 @@ TEST(Memory, GradientsThatWaitOnAGpuCount) {
     return memory_of(model, a, 0).buffers - on_cpu;
   };
   ModelSizes small = model_of(3, kBlock);
-  EXPECT_EQ(more_on_a_gpu(small), 4 * 3 * kBlock - 4 * small.largest_parameter);
+  EXPECT_EQ(more_on_a_gpu(small), 4 * (3 * kBlock));
   ModelSizes large = model_of(100, 1'000'000);
   EXPECT_EQ(more_on_a_gpu(large), 16 << 20);
+  // A GPU has two copies of the largest parameter in other orders, a CPU four times its numbers.
+  small.largest_parameter = 100;
+  EXPECT_EQ(more_on_a_gpu(small), 4 * (3 * kBlock - 100) + 800 - 1600);
   a.parallelism.reproducible = true;  // each is moved by itself
   EXPECT_EQ(more_on_a_gpu(large), 0);
 }

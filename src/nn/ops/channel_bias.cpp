@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -86,6 +87,10 @@ AsOnCuda::~AsOnCuda() { as_on_cuda = before_; }
 bool computes_as_on_cuda(const at::Tensor& x) { return x.is_cuda() || (as_on_cuda && x.is_cpu()); }
 
 at::Tensor add_channel_bias(const at::Tensor& y, const at::Tensor& bias) { return AddChannelBias::apply(y, bias); }
+
+at::Tensor bias_or_zeros(const at::Tensor& bias, const at::Tensor& weight) {
+  return bias.defined() ? bias : at::zeros({weight.size(0)}, weight.options().memory_format(std::nullopt));
+}
 
 at::Tensor sum_with_bias(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   return SumWithBias::apply(a, b, bias);

@@ -28,6 +28,10 @@ bool computes_as_on_cuda(const at::Tensor& x);
 /// Adds bias [C] to y, [N, C, H, W] or [N, C, D, H, W] in channels-last order, in place; the result is y.
 at::Tensor add_channel_bias(const at::Tensor& y, const at::Tensor& bias);
 
+/// bias, or zeros if it is undefined, one for each output of weight [O, ...]: autograd's functions take no undefined
+/// tensor.
+at::Tensor bias_or_zeros(const at::Tensor& bias, const at::Tensor& weight);
+
 /// a + b + bias, of images [N, C, H, W] in channels-last order, rounded once.
 at::Tensor sum_with_bias(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
 

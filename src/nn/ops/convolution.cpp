@@ -14,13 +14,17 @@
 #include "nn/ops/halo_convolution.h"
 #include "nn/ops/meta.h"
 #include "nn/ops/volume.h"
+#include "nn/ops/winograd.h"
 
 namespace ddpm::nn {
 namespace {
 
-/// at::conv2d or at::conv3d, as x has axes.
+/// at::conv2d or at::conv3d, as x has axes, or what takes their place.
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                     at::IntArrayRef padding) {
+  if (!computes_as_on_cuda(x) && takes_winograd(x, weight, stride, padding)) {
+    return winograd_convolution(x, weight, bias);
+  }
   if (wants_float_products(x)) return convolution_in_float(x, weight, bias, stride, padding);
   if (bias.defined() && computes_as_on_cuda(x)) return add_channel_bias(convolve(x, weight, {}, stride, padding), bias);
   const bool flat = padding.size() == 2;

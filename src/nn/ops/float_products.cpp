@@ -7,13 +7,13 @@
 #include <ATen/ops/conv3d.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/zeros.h>
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "nn/ops/channel_bias.h"
 
 namespace ddpm::nn {
 namespace {
@@ -118,11 +118,6 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     return {dq.to(dtype), dk.to(dtype), dv.to(dtype)};
   }
 };
-
-/// Autograd's functions take no undefined tensor.
-at::Tensor bias_or_zeros(const at::Tensor& bias, const at::Tensor& weight) {
-  return bias.defined() ? bias : at::zeros({weight.size(0)}, weight.options().memory_format(std::nullopt));
-}
 
 }  // namespace
 

@@ -6,21 +6,21 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "nn/ops/channel_bias.h"
 #include "nn/ops/float_products.h"
 #include "nn/ops/meta.h"
 #include "nn/ops/remembered.h"
 #include "nn/ops/volume.h"
+#include "nn/ops/winograd.h"
 
 namespace ddpm::nn {
 namespace {
@@ -56,14 +56,18 @@ class ConvolutionAt {
   }
 
   [[nodiscard]] at::Tensor of(const at::Tensor& x, const at::Tensor& bias) const {
+    if (takes_winograd(x, weight_, 1, padding_)) return winograd_convolution(x, weight_, bias);
     return at::convolution(x, weight_, bias, ones_, padding_, ones_, /*transposed=*/false, zeros_, /*groups=*/1);
   }
   /// The gradients of x, weight and bias, of those that are wanted.
-  [[nodiscard]] std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& dy, const at::Tensor& x,
-                                                                        std::array<bool, 3> wanted) const {
+  [[nodiscard]] std::array<at::Tensor, 3> backward(const at::Tensor& dy, const at::Tensor& x,
+                                                   std::array<bool, 3> wanted) const {
+    if (takes_winograd(x, weight_, 1, padding_)) return winograd_backward(dy, x, weight_, wanted);
     const std::vector<int64_t> outputs = {weight_.size(0)};
-    return at::convolution_backward(dy, x, weight_, at::OptionalIntArrayRef(outputs), ones_, padding_, ones_,
-                                    /*transposed=*/false, zeros_, /*groups=*/1, wanted);
+    auto [dx, dweight, dbias] =
+        at::convolution_backward(dy, x, weight_, at::OptionalIntArrayRef(outputs), ones_, padding_, ones_,
+                                 /*transposed=*/false, zeros_, /*groups=*/1, wanted);
+    return {std::move(dx), std::move(dweight), std::move(dbias)};
   }
 
  private:
@@ -149,10 +153,7 @@ at::Tensor on_meta(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 at::Tensor halo_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             const Partition& partition) {
   if (x.is_meta()) return on_meta(x, weight, bias, partition);
-  // Autograd's functions take no undefined tensor.
-  const at::Tensor added =
-      bias.defined() ? bias : at::zeros({weight.size(0)}, weight.options().memory_format(std::nullopt));
-  return HaloConvolution::apply(x, weight, added, &partition);
+  return HaloConvolution::apply(x, weight, bias_or_zeros(bias, weight), &partition);
 }
 
 }  // namespace ddpm::nn

@@ -5,6 +5,7 @@
 #include "nn/ops/cpu/attention_forward_kernel.h"
 #include "nn/ops/cpu/group_norm_kernels.h"
 #include "nn/ops/cpu/winograd_kernel.h"
+#include "nn/ops/cpu/winograd_weight_kernel.h"
 
 namespace ddpm::nn::cpu {
 namespace {
@@ -26,12 +27,24 @@ constexpr AttentionKernels<T> attention_table() {
           .backward_scratch = backward_scratch<kLanes, T>};
 }
 
+// Without AVX there are none: four lanes and half as many registers leave nothing of what fewer products gain.
 template <int kLanes, typename T>
 constexpr WinogradKernels<T> winograd_table() {
+  if constexpr (kLanes < 8) return {};
   return {.run = winograd<kLanes, T>,
-          .block = winograd_block<kLanes>,
           .scratch = winograd_scratch<kLanes>,
-          .width = kWidth<kLanes>};
+          .image_points = winograd_image_points<kLanes, T>,
+          .gradient_points = winograd_gradient_points<kLanes, T>};
+}
+
+template <int kLanes>
+constexpr WinogradWeightKernels winograd_weight_table() {
+  if constexpr (kLanes < 8) return {};
+  return {.width = kWidth<kLanes>,
+          .to_points = winograd_weight_points<kLanes>,
+          .turned_to_points = winograd_turned_points<kLanes>,
+          .gradient = winograd_weight_gradient,
+          .add_products = winograd_add_products<kLanes>};
 }
 
 template <int kLanes>
@@ -41,7 +54,8 @@ constexpr Kernels kernel_table() {
           .attention_float = attention_table<kLanes, float>(),
           .attention_bfloat16 = attention_table<kLanes, BFloat16>(),
           .winograd_float = winograd_table<kLanes, float>(),
-          .winograd_bfloat16 = winograd_table<kLanes, BFloat16>()};
+          .winograd_bfloat16 = winograd_table<kLanes, BFloat16>(),
+          .winograd_weights = winograd_weight_table<kLanes>()};
 }
 
 }  // namespace

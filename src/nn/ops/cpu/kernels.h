@@ -85,16 +85,52 @@ struct WinogradShape {
 constexpr int64_t kWinogradPoints = 36;
 constexpr double kWinogradUnit = 0.75;  ///< u of the points 0, ±u, ±2u and ∞ of an axis
 constexpr int64_t kWinogradChannels = 16;
+constexpr int64_t kWinogradTaps = 9;
+constexpr int64_t kWinogradTogether = 8;  ///< channels and outputs whose kernels are transformed together
+
+/// What belongs to the points lies that many floats apart, for `floats` of each: no power of two, which would put all
+/// points into the same few lines of a cache.
+constexpr int64_t winograd_stride(int64_t floats) { return floats + 16; }
+
+/// Value c of tile t at point p is at p * point + c / width * chunk + t * tile + c % width.
+struct WinogradOrder {
+  int64_t width;
+  int64_t point;
+  int64_t chunk;
+  int64_t tile;
+};
 
 template <typename T>
 struct WinogradKernels {
-  /// Computes tiles `first` to `last` - 1 of all images. weights [out / width, points, in, width]; bias [out].
-  void (*run)(const WinogradShape& shape, const T* x, const float* weights, const float* bias, int64_t first,
-              int64_t last, T* y, float* scratch);
-  /// Tiles that are best computed by one call, and floats of scratch memory.
-  int64_t (*block)(const WinogradShape& shape);
+  /// Computes tiles `first` to `last` - 1 of all images, in `outputs` channels from that of y on. weights
+  /// [⌈outputs / width⌉, points, in, width] with points winograd_stride(in * width) apart; bias [outputs].
+  void (*run)(const WinogradShape& shape, const T* x, const float* weights, const float* bias, int64_t outputs,
+              int64_t first, int64_t last, T* y, float* scratch);
+  /// Floats of scratch memory.
   int64_t (*scratch)(const WinogradShape& shape);
-  int64_t width;  ///< channels of the result that lie together in the weights
+  /// For the weight's gradient: tiles of x, and of `outputs` channels of the result's gradient, at the points.
+  void (*image_points)(const WinogradShape& shape, const T* x, int64_t first, int64_t count, const WinogradOrder& order,
+                       float* points);
+  void (*gradient_points)(const WinogradShape& shape, const T* dy, int64_t outputs, int64_t first, int64_t count,
+                          const WinogradOrder& order, float* points);
+};
+
+/// Weights, and their gradients, are in channels-last order: that of output o, tap t and channel c is at (o * 9 + t) *
+/// channels + c. Numbers of outputs are multiples of 8. Points are `stride` apart.
+struct WinogradWeightKernels {
+  int64_t width;  ///< outputs that lie together; 0: there are no kernels
+  /// points [36][8][width]: of eight channels and `outputs` <= width, zeros from there on.
+  void (*to_points)(const float* weight, int64_t channels, int64_t outputs, int64_t stride, float* points);
+  /// points [36][width]: of turned kernels, from one output to `outputs` channels.
+  void (*turned_to_points)(const float* weight, int64_t channels, int64_t outputs, int64_t stride, float* points);
+  /// The transpose of to_points(), for all outputs: those of a channel begin `next` numbers behind those of the one
+  /// before.
+  void (*gradient)(const float* points, int64_t next, int64_t stride, int64_t channels, int64_t outputs,
+                   float* gradient);
+  /// sums[c][o] += Σ_t image[t][c] · gradient[t][o] at one point, for all channels c of x and `width` outputs o. Chunks
+  /// of image, [count, kWinogradChannels] each, are `chunk` apart, rows of sums `stride`.
+  void (*add_products)(const float* image, int64_t chunk, int64_t channels, const float* gradient, int64_t count,
+                       int64_t stride, float* sums);
 };
 
 struct Kernels {
@@ -104,6 +140,7 @@ struct Kernels {
   AttentionKernels<BFloat16> attention_bfloat16;
   WinogradKernels<float> winograd_float;
   WinogradKernels<BFloat16> winograd_bfloat16;
+  WinogradWeightKernels winograd_weights;
 };
 
 /// Returns the kernels for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.

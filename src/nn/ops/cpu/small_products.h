@@ -16,6 +16,10 @@ constexpr int kVectors = 2;
 template <int kLanes>
 constexpr int64_t kWidth = kLanes* kVectors;
 
+/// Rows of a product that stay in registers: 12 x 2 sums of AVX-512's 32 registers, 6 x 2 of the 16 of the others.
+template <int kLanes>
+constexpr int kTileRows = kLanes == 16 ? 12 : 6;
+
 DDPM_INLINE int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 /// log2(e) / √size: with it, scores are logarithms to the base 2.
