@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Finds or installs everything that ddpm is built with.
 #
-#   modules/setup.sh [--tests] [--fonts] [--pictures] [--no-packages] [--help]
+#   modules/setup.sh [--tests] [--cuda] [--fonts] [--pictures] [--no-packages] [--help]
 #
 #   --tests         also the tools that tests/run.sh and .ci/run need
+#   --cuda          also a CUDA compiler, NCCL, and the libraries that PyTorch opens on GPUs (2 GB from PyPI, 4 GB unpacked)
 #   --fonts         also the fonts whose letters jobs/quickstart.sh trains on (3 MB, unpacked into the cache, not installed)
 #   --pictures      also icons, on which benchmarks train (32 MB, likewise)
 #   --no-packages   the site's modules provide compiler, CMake, MPI, HDF5 and the small libraries: install none of them
@@ -18,6 +19,9 @@ set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
 readonly torch_version=2.11.0
+readonly cuda_version=13.0  # with which that wheel was built
+# nvcc's parts must have one version; pip would take the newest of those that nvcc does not name.
+readonly nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85)
 # libtorch_cpu.so of this wheel needs the CUDA runtime and CUPTI libraries (not a GPU, not a driver).
 readonly wheels=("torch==$torch_version" "nvidia-cuda-runtime==13.0.96" "nvidia-cuda-cupti==13.0.85")
 readonly build_packages=(
@@ -130,11 +134,12 @@ cached_libtorch() {
   done
 }
 
+# Ends where the folder $1 has less than $3 GiB free, which $2 needs.
 check_room() {
   local free_kib
   free_kib=$(df -Pk "$1" | awk 'NR == 2 { print $4 }')
-  [ "$free_kib" -ge 3145728 ] ||
-    fail "LibTorch needs 3 GiB free in $1, which has $((free_kib / 1024)) MiB." "Name another place with DDPM_CACHE=DIR."
+  [ "$free_kib" -ge $(($3 << 20)) ] ||
+    fail "$2 needs $3 GiB free in $1, which has $((free_kib / 1024)) MiB." "Name another place with DDPM_CACHE=DIR."
 }
 
 install_libtorch() {
@@ -155,7 +160,7 @@ install_libtorch() {
   if [ -n "$(cached_libtorch "$final")" ]; then
     return  # the run that was waited for has done it
   fi
-  check_room "$cache"
+  check_room "$cache" LibTorch 3
   note "installing ${wheels[*]} from PyPI into $final (1.3 GB)"
   rm -rf "$incoming" "$final"
   # -I: Python takes modules from its own folders only, not from the working directory.
@@ -170,6 +175,36 @@ install_libtorch() {
   "$incoming/bin/python" -I -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$torch/lib/libtorch_cpu.so" ||
     fail "libtorch_cpu.so was installed, but does not load (the reason is above)."
   mv "$incoming" "$final"
+}
+
+# --- CUDA -------------------------------------------------------------------------------------------------------------
+
+# Adds to the LibTorch in the cache $1 what building and running the CUDA part needs, in the versions that its wheel names.
+install_cuda() {
+  local cache=$1 torch site cuda needs
+  torch=$(site_libtorch)
+  [ -z "$torch" ] || fail "--cuda adds to the LibTorch of the cache, and CMAKE_PREFIX_PATH or Torch_ROOT names another one, $torch." \
+    "Load a CUDA toolkit and NCCL beside it instead."
+  torch=$(cached_libtorch "$cache/libtorch-$torch_version")
+  site=$(dirname "$torch")
+  cuda=$site/nvidia/cu${cuda_version%.*}
+  if [ -e "$cuda/.whole" ]; then
+    note "in the cache: $cuda"
+    return
+  fi
+  lock_cache "$cache"
+  check_room "$cache" CUDA 6
+  mapfile -t needs < <(sed -nE 's/^Requires-Dist: ((cuda-toolkit|nvidia-)[^;]*).*/\1/p' "$site"/torch-*.dist-info/METADATA | tr -d ' ')
+  note "installing ${needs[*]} ${nvcc_wheels[*]} from PyPI into $site/nvidia (2 GB)"
+  "$cache/libtorch-$torch_version/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input \
+    --no-warn-conflicts --retries 3 "${needs[@]}" "${nvcc_wheels[@]}" ||
+    fail "pip could not install CUDA's packages (its messages are above)." \
+      "Where the site has a CUDA toolkit $cuda_version and NCCL, load these instead."
+  # CMake looks for these names.
+  ln -sfn lib "$cuda/lib64"
+  ln -sf "libcudart.so.${cuda_version%.*}" "$cuda/lib/libcudart.so"
+  "$cuda/bin/nvcc" --version >/dev/null || fail "nvcc was installed, but does not start (the reason is above)."
+  touch "$cuda/.whole"
 }
 
 # --- Module systems, for tests ----------------------------------------------------------------------------------------
@@ -228,11 +263,12 @@ fetch_files() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_fonts=no with_tests=no argument cache
-  local known="known are --tests, --fonts, --pictures, --no-packages and --help"
+  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_fonts=no with_tests=no with_cuda=no argument cache
+  local known="known are --tests, --cuda, --fonts, --pictures, --no-packages and --help"
   for argument in "$@"; do
     case $argument in
       --tests) with_tests=yes; packages+=("${test_packages[@]}") ;;
+      --cuda) with_cuda=yes ;;
       --fonts) with_fonts=yes ;;
       --pictures) with_pictures=yes ;;
       --no-packages) with_packages=no ;;
@@ -251,6 +287,10 @@ main() {
   [ "${cache#/}" != "$cache" ] || fail "the cache folder must be an absolute path; seen: $cache"
   say "LibTorch"
   install_libtorch "$cache"
+  if [ $with_cuda = yes ]; then
+    say "CUDA"
+    install_cuda "$cache"
+  fi
   if [ $with_tests = yes ] && [ $with_packages = yes ]; then
     say "Module systems"
     fetch_module_systems "$cache"

@@ -94,6 +94,9 @@ LISTED = [
     Listed("CONTRIBUTING.md", "cmake --preset debug", "builds everything"),
     Listed("CONTRIBUTING.md", "ctest", "is what runs this test", "tests/run.sh"),
     Listed("data/README.md", "modules/setup.sh", "fetches packages", "tests/run.sh"),
+    Listed("docs/cuda.md", "modules/setup.sh", "fetches packages"),
+    Listed("docs/cuda.md", "cmake ", "builds everything", "tests/run.sh"),
+    Listed("docs/cuda.md", "ddpm train", "needs a GPU", "tests/train/gpu_test.py"),
     Listed("docs/evaluation.md", "import torch, torchvision", "needs torchvision, and the network for its weights"),
     Listed("docs/first-run.md", "sbatch", "stands in docs/slurm.md, too", "tests/slurm/jobs_test.py"),
     Listed("docs/generate.md", "DDPM=build/release/ddpm", "takes many minutes; its short form is a test", "tests/generate/truth_test.py"),
@@ -136,6 +139,7 @@ TOML_OF_MACHINES = [("docs/plan.md", "[machine]")]
 # --- What a page finds ---------------------------------------------------------------------------------------------------
 # Stand-ins of tests/docs/stand_ins.py, under the name that the page has for them.
 PRELUDE = {
+    "docs/cuda.md": ["my.toml", "photos-64"],
     "docs/data.md": ["photos=SOURCE", "my.toml", "photos-64", "train-000.tar", "photos.zip",
                      "train.tsv", "trees", "mnist", "cifar-10-batches-bin", "era5.h5", "fields.h5", "images.npy", "era5_1979.nc"],
     "docs/checkpoints.md": ["my.toml", "photos-64", "runs/mine=RUN"],
