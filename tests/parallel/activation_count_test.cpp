@@ -120,7 +120,8 @@ int64_t largest_weight(const nn::UNet2D& unet) {
 }
 
 TEST(ActivationCount, PeakIsNearWhatTheAllocatorSees) {
-  const ActivationBatch batch{.images = 4, .height = 32, .width = 32};
+  // So many tiles that the block of a weight's gradient at Winograd's points is full.
+  const ActivationBatch batch{.images = 8, .height = 32, .width = 32};
   const at::Tensor x = at::zeros({batch.images, 3, batch.height, batch.width});
   const at::Tensor t = at::zeros({batch.images}, at::kLong);
   for (const char* name : {"plain", "skip", "k", "residual"}) {
@@ -138,7 +139,7 @@ TEST(ActivationCount, PeakIsNearWhatTheAllocatorSees) {
                   predicted / seen);
       // An upsampling by filters has several gradients of twice the sides, of which one is counted.
       const bool filters = name == std::string_view("skip") && kept == ActivationCheckpointing::blocks;
-      EXPECT_NEAR(predicted / seen, 1.0, filters ? 0.2 : 0.13) << name;
+      EXPECT_NEAR(predicted / seen, 1.0, filters ? 0.2 : 0.1) << name;
     }
   }
 }

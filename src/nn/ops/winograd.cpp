@@ -169,9 +169,10 @@ at::Tensor winograd_inference(const at::Tensor& x, const WinogradWeights& weight
 }
 
 at::Tensor winograd_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  at::Tensor y = WinogradFunction::apply(x, weight, bias_or_zeros(bias, weight));
+  const at::Tensor added = bias_or_zeros(bias, weight);
+  at::Tensor y = WinogradFunction::apply(x, weight, added);
   const at::NoGradGuard no_grad;
-  compute(x, Kernels(weight, /*turned=*/false), bias, y);
+  compute(x, Kernels(weight, /*turned=*/false), added, y);
   return y;
 }
 
