@@ -30,9 +30,10 @@ diffusion::ImageShape shape_of(const nn::UNet2DConfig& model) {
   return {model.out_channels, size.depth > 0 ? size.depth * size.height : size.height, size.width};
 }
 
-std::string sampler_of(const SampleBenchOptions& options, diffusion::Formulation formulation) {
+diffusion::SamplerType sampler_of(const SampleBenchOptions& options, diffusion::Formulation formulation) {
   if (options.scheduler) return *options.scheduler;
-  return formulation == diffusion::Formulation::ddpm ? "ddim" : diffusion::default_sampler(formulation);
+  return formulation == diffusion::Formulation::ddpm ? diffusion::SamplerType::ddim
+                                                     : diffusion::default_sampler(formulation);
 }
 
 /// The model with zeros for all that it is given beside noisy images.

@@ -21,8 +21,8 @@ struct ExportArguments {
   std::string path;
   std::string weights;
   std::optional<double> ema_length;
-  std::string format{base::name_of(ExportFormat::diffusers)};
-  std::string dtype{base::name_of(ExportType::fp32)};
+  ExportFormat format = ExportFormat::diffusers;
+  ExportType dtype = ExportType::fp32;
   base::Path output;
   std::optional<std::string> adapter_base;
   bool json = false;
@@ -40,20 +40,20 @@ std::string weights_of(const ExportArguments& arguments) {
 void run_export(Context& context, const ExportArguments& arguments) {
   const train::ExportRequest request{.source = arguments.path,
                                      .weights = weights_of(arguments),
-                                     .format = *base::find_named<ExportFormat>(arguments.format),
-                                     .type = *base::find_named<ExportType>(arguments.dtype),
+                                     .format = arguments.format,
+                                     .type = arguments.dtype,
                                      .output = base::plain_path(std::filesystem::absolute(arguments.output)),
                                      .adapter_base = arguments.adapter_base};
   context.enter("exporting the model");
   const std::string exported = train::export_checkpoint(request, context);
   if (!arguments.json) {
     return print(context, fmt::format("{}: {} of {} as {}, {}", request.output.string(), exported, arguments.path,
-                                      arguments.format, arguments.dtype));
+                                      base::name_of(arguments.format), base::name_of(arguments.dtype)));
   }
   print(context, dump({{"source", arguments.path},
                        {"weights", exported},
-                       {"format", arguments.format},
-                       {"dtype", arguments.dtype},
+                       {"format", base::name_of(arguments.format)},
+                       {"dtype", base::name_of(arguments.dtype)},
                        {"output", request.output.string()}}));
 }
 
@@ -66,9 +66,7 @@ void add_export_command(const Subcommand& parent, Command& command) {
   exporter
       .add("DIR", &arguments->path, "A run (its newest valid checkpoint), a checkpoint, or a diffusers model folder")
       .required();
-  exporter.add("--format", &arguments->format, "What to write")
-      .accept(OneOf{base::all_names<ExportFormat>()})
-      .show_default();
+  exporter.add("--format", &arguments->format, "What to write").show_default();
   exporter
       .add("--output", &arguments->output,
            "The folder (diffusers, peft) or file; an earlier export of the format is replaced")
@@ -80,7 +78,6 @@ void add_export_command(const Subcommand& parent, Command& command) {
   exporter.add("--base", &arguments->adapter_base, kBaseHelp);
   exporter
       .add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")
-      .accept(OneOf{base::all_names<ExportType>()})
       .show_default();
   exporter.add_flag("--json", arguments->json, "Print the result as one JSON object");
   exporter.footer(

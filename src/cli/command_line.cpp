@@ -161,6 +161,15 @@ Option Subcommand::add(const std::string& name, const Target& target, const std:
   return Option(std::visit([&](auto* variable) { return app_->add_option(name, *variable, help); }, target));
 }
 
+Option Subcommand::add_choice(const std::string& name, const Choice& choice, const std::string& help) const {
+  const auto take = [words = choice.words, set = choice.set](const std::string& word) {
+    set(static_cast<std::size_t>(std::ranges::find(words, word) - words.begin()));
+  };
+  return Option(app_->add_option_function<std::string>(name, take, help)
+                    ->check(CLI::IsMember(choice.words))
+                    ->default_function([usual = choice.usual] { return usual; }));
+}
+
 Option Subcommand::add_flag(const std::string& name, bool& flag, const std::string& help) const {
   return Option(app_->add_flag(name, flag, help));
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/named.h"
 #include "cli/command_facts.h"
 
 namespace CLI {
@@ -48,6 +49,13 @@ using Target = std::variant<std::string*, std::optional<std::string>*, std::vect
                             std::filesystem::path*, std::vector<std::filesystem::path>*, int*, int64_t*,
                             std::optional<int64_t>*, uint64_t*, double*, std::optional<double>*>;
 
+/// A variable of an enumeration's type, for an option that takes the names of its values.
+struct Choice {
+  std::vector<std::string> words;
+  std::string usual;                     ///< the word of the value that it has now, "" where it can be unset
+  std::function<void(std::size_t)> set;  ///< by the place of a word
+};
+
 /// An option of a subcommand, which owns it.
 class Option {
  public:
@@ -78,6 +86,19 @@ class Subcommand {
   void require_subcommand() const;
   /// "--name" is an option with one value; a name without dashes is a word of the command line by its position.
   Option add(const std::string& name, const Target& target, const std::string& help) const;
+  /// An option that accepts the names of an enumeration's values.
+  template <base::Named E>
+  Option add(const std::string& name, E* target, const std::string& help) const {
+    return add_choice(name,
+                      {base::all_names<E>(), std::string(base::name_of(*target)),
+                       [target](std::size_t place) { *target = static_cast<E>(place); }},
+                      help);
+  }
+  template <base::Named E>
+  Option add(const std::string& name, std::optional<E>* target, const std::string& help) const {
+    return add_choice(
+        name, {base::all_names<E>(), "", [target](std::size_t place) { *target = static_cast<E>(place); }}, help);
+  }
   Option add_flag(const std::string& name, bool& flag, const std::string& help) const;
   /// What --help ends with.
   void footer(const std::string& text) const;
@@ -98,6 +119,8 @@ class Subcommand {
   [[nodiscard]] std::vector<std::string> unknown_words() const;
 
  private:
+  Option add_choice(const std::string& name, const Choice& choice, const std::string& help) const;
+
   CLI::App* app_;
 };
 

@@ -22,7 +22,7 @@ enum class Shell : uint8_t { bash, zsh, fish };
 constexpr auto names_of(Shell /*shell*/) { return std::to_array<std::string_view>({"bash", "zsh", "fish"}); }
 
 struct CompletionArguments {
-  std::string shell;
+  Shell shell = Shell::bash;
   std::filesystem::path man_pages;
 };
 
@@ -65,7 +65,6 @@ void add_completion_command(const Subcommand& program, Command& command) {
   const Subcommand completion =
       program.add_subcommand("completion", "A script by which a shell completes this program's command lines");
   const Option shell = completion.add("SHELL", &options->shell, "The shell");
-  shell.accept(OneOf{base::all_names<Shell>()});
   completion.add("--man-pages", &options->man_pages, "Writes the manual's pages into this folder instead").hidden();
   completion.footer(
       "bash: source <(ddpm completion bash), in ~/.bashrc\n"
@@ -76,7 +75,7 @@ void add_completion_command(const Subcommand& program, Command& command) {
     command.run = [options, program](Context& context) {
       const CommandFacts facts = program.facts();
       if (!options->man_pages.empty()) return write_pages(options->man_pages, facts, context);
-      print(context, script_for(base::find_named<Shell>(options->shell).value(), facts));
+      print(context, script_for(options->shell, facts));
     };
   });
 }

@@ -34,7 +34,7 @@ struct NewArguments {
   std::optional<std::string> output;
   std::optional<int64_t> global_batch;
   int64_t steps = 10000;
-  std::string model;
+  std::optional<plan::StarterSize> model;
   std::string machine;
   std::optional<std::string> precision;
   MixedPrecision usual_precision = MixedPrecision::no;  ///< of the machine
@@ -194,19 +194,19 @@ Candidate best_layout(plan::Request request) {
 
 Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
   const data::ImageFormat image = dataset.image();
-  const auto size = base::find_named<plan::StarterSize>(options.model);
-  Starter starter{.images = {.path = *options.data,
-                             .count = dataset.size(),
-                             .height = image.height,
-                             .width = image.width,
-                             .channels = image.channels,
-                             .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
-                             .float32 = image.dtype == base::DType::f32,
-                             .depth = image.depth},
-                  .model = plan::starter_model(
-                      size.value_or(on_host ? plan::StarterSize::small : plan::StarterSize::medium), image.sides()),
-                  .run_directory = "runs/" + base::Path(*options.output).stem().string(),
-                  .steps = options.steps};
+  Starter starter{
+      .images = {.path = *options.data,
+                 .count = dataset.size(),
+                 .height = image.height,
+                 .width = image.width,
+                 .channels = image.channels,
+                 .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
+                 .float32 = image.dtype == base::DType::f32,
+                 .depth = image.depth},
+      .model = plan::starter_model(
+          options.model.value_or(on_host ? plan::StarterSize::small : plan::StarterSize::medium), image.sides()),
+      .run_directory = "runs/" + base::Path(*options.output).stem().string(),
+      .steps = options.steps};
   auto& a = starter.arrangement;
   a.nodes = *options.nodes;
   a.ranks_per_node = *options.gpus_per_node;
@@ -276,8 +276,7 @@ void add_config_new_command(const Subcommand& config, Command& command) {
   made.add("--global-batch", &options->global_batch, "Images per optimizer step (about 128; 32 on CPUs)")
       .accept(machine_counts());
   made.add("--steps", &options->steps, "Optimizer steps").accept(PositiveNumber{}).show_default();
-  made.add("--model", &options->model, "small or medium (medium; small on CPUs)")
-      .accept(OneOf{base::all_names<plan::StarterSize>()});
+  made.add("--model", &options->model, "small or medium (medium; small on CPUs)");
   made.add("--machine", &options->machine, plan::machine_names() + ", or a file: as for ddpm plan");
   made.add("--precision", &options->precision, "no, bf16 or fp16 (bf16, or fp16 on GPUs older than it; no on CPUs)")
       .accept(precisions());

@@ -51,8 +51,8 @@ struct Arguments {
 
   std::string slope = "3";
   std::string beta;
-  std::string links{base::name_of(Links::angles)};
-  std::string gauge{base::name_of(generate::Gauge::random)};
+  Links links = Links::angles;
+  generate::Gauge gauge = generate::Gauge::random;
   std::string temperature;
   std::string mass_squared = "0.1";
   double lambda = 0.1;
@@ -60,7 +60,7 @@ struct Arguments {
   int64_t trajectories = 100;
   generate::GrayScottOptions reaction;
   base::Path fonts;
-  std::string glyph_class = "code-point";
+  generate::GlyphClass glyph_class = generate::GlyphClass::code_point;
   std::string characters;
 };
 
@@ -125,9 +125,8 @@ std::unique_ptr<Generator> make_phi4(const Arguments& arguments) {
 /// All glyphs, unless a count is given.
 std::unique_ptr<Generator> make_glyphs(Context& context, Arguments& arguments) {
   const std::vector<int64_t> sides = grid_of(arguments, {8, 512, 2, 1});
-  const auto classes = base::find_named<generate::GlyphClass>(arguments.glyph_class);
-  auto glyphs = std::make_unique<generate::Glyphs>(context.files, arguments.fonts, sides[0], sides[1], classes.value(),
-                                                   arguments.characters, arguments.set.seed);
+  auto glyphs = std::make_unique<generate::Glyphs>(context.files, arguments.fonts, sides[0], sides[1],
+                                                   arguments.glyph_class, arguments.characters, arguments.set.seed);
   arguments.set.count = arguments.count.value_or(glyphs->available());
   if (arguments.set.count > glyphs->available()) {
     throw ConfigError("--count {}: the fonts have {} distinct glyphs of this size", arguments.set.count,
@@ -253,8 +252,8 @@ void declare_phi4(const Subcommand& generate, Command& command) {
 template <typename Theory>
 std::unique_ptr<Generator> make_gauge(const Arguments& arguments, int64_t channels) {
   return std::make_unique<Theory>(grid_of(arguments, {2, 4096, 2, channels}),
-                                  numbers_of("--beta", arguments.beta, {0.0, 100.0}),
-                                  base::find_named<generate::Gauge>(arguments.gauge).value(), arguments.set.seed);
+                                  numbers_of("--beta", arguments.beta, {0.0, 100.0}), arguments.gauge,
+                                  arguments.set.seed);
 }
 
 Subcommand declare_gauge(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
@@ -265,7 +264,6 @@ Subcommand declare_gauge(const Subcommand& generate, Command& command, const std
   kind.add("--gauge", &arguments->gauge,
            "random: another transformation at each site; landau: links as alike as they can be, "
            "which networks learn sooner")
-      .accept(OneOf{base::all_names<generate::Gauge>()})
       .show_default();
   return kind;
 }
@@ -274,11 +272,10 @@ void declare_u1(const Subcommand& generate, Command& command) {
   const auto arguments = std::make_shared<Arguments>();
   declare_gauge(generate, command, "u1", "U(1) gauge theory in two dimensions: both links of each site", arguments,
                 [](Context& /*context*/, Arguments& a) {
-                  const bool vectors = base::find_named<Links>(a.links) == Links::vectors;
+                  const bool vectors = a.links == Links::vectors;
                   return vectors ? make_gauge<generate::U1Vectors>(a, 4) : make_gauge<generate::U1>(a, 2);
                 })
       .add("--links", &arguments->links, "How links are stored: as angles, or as vectors of cosine and sine")
-      .accept(OneOf{base::all_names<Links>()})
       .show_default();
 }
 
@@ -314,7 +311,6 @@ void declare_glyphs(const Subcommand& generate, Command& command) {
   glyphs.add("--fonts", &arguments->fonts,
              "Folder with files DejaVu*.ttf, at any depth; without it, where systems keep fonts");
   glyphs.add("--class", &arguments->glyph_class, "What a class is: a Unicode code-point, a font, or none: no labels")
-      .accept(OneOf{base::all_names<generate::GlyphClass>()})
       .show_default();
   glyphs.add("--characters", &arguments->characters,
              "The characters to draw, as in A-Za-z0-9; without it, all that the fonts have");

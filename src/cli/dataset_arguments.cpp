@@ -29,9 +29,7 @@ void declare_composing_arguments(const Subcommand& command, ComposingArguments& 
       .add("--lead", &arguments.lead,
            "Pairs that are so many places apart: the earlier one is the later one's condition")
       .accept(IntegerRange{.min = 0, .max = int64_t{1} << 30});
-  command.add("--missing", &arguments.missing, "What becomes of images with missing values")
-      .accept(OneOf{base::all_names<data::Missing>()})
-      .show_default();
+  command.add("--missing", &arguments.missing, "What becomes of images with missing values").show_default();
 }
 
 void declare_dataset_arguments(const Subcommand& command, DatasetArguments& arguments) {
@@ -55,8 +53,7 @@ data::DatasetOptions dataset_options(const DatasetArguments& arguments) {
   values.axes = words_of(composing.axes);
   values.sample_axes = words_of(composing.sample_axes);
   values.lead = composing.lead;
-  values.missing =
-      composing.missing == base::name_of(data::Missing::mask) ? data::Missing::mask : data::Missing::refuse;
+  values.missing = composing.missing;
   data::validate(values, data::KeyNames::options);
   data::DatasetOptions options = data::dataset_options(values);
   options.said_by = data::KeyNames::options;

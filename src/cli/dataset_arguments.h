@@ -22,7 +22,7 @@ struct ComposingArguments {
   std::string axes = {};
   std::string sample_axes = {};
   int64_t lead = 0;
-  std::string missing = "refuse";
+  data::Missing missing = data::Missing::refuse;
 
   friend bool operator==(const ComposingArguments&, const ComposingArguments&) = default;
 };

@@ -16,7 +16,6 @@ namespace {
 
 struct FieldArguments {
   eval::FieldRequest request = {};
-  std::string units = "auto";
   std::optional<double> gate;
   DatasetArguments dataset;
   ResultArguments result;
@@ -27,7 +26,6 @@ void run_fields(Context& context, FieldArguments arguments) {
   eval::FieldRequest& request = arguments.request;
   comm::agree(world, [&] {
     request.reading = dataset_options(arguments.dataset);
-    request.units = base::find_named<eval::Units>(arguments.units).value();
     if (arguments.gate && request.exact.empty()) {
       throw base::ConfigError("--gate {}: only values that --exact knows can be off, and it was not given",
                               *arguments.gate);
@@ -77,10 +75,9 @@ void declare_eval_fields(const Subcommand& eval, Command& command) {
                 "Take samples of conditions for one draw, and compare distributions alone")
       .excludes(members);
   fields
-      .add("--samples-hold", &arguments->units,
+      .add("--samples-hold", &request.units,
            "Values in the data's units (stored: ddpm sample --denormalize), or in the model's range (model). auto: "
            "stored where the set records the data's transforms; an .npy is in the model's range")
-      .accept(OneOf{base::all_names<eval::Units>()})
       .show_default();
   declare_dataset_arguments(fields, arguments->dataset);
   declare_result_arguments(fields, arguments->result);

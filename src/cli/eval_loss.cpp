@@ -27,7 +27,7 @@ struct LossArguments {
   base::Path other;
   std::string other_weights;
   std::optional<std::string> adapter_base;
-  std::string device{base::name_of(device::DeviceChoice::automatic)};
+  device::DeviceChoice device = device::DeviceChoice::automatic;
   int threads = 1;
   eval::LossOptions options;
   DatasetArguments dataset;
@@ -45,8 +45,7 @@ void run_loss(Context& context, LossArguments& arguments) {
   eval::LossOptions& options = arguments.options;
   comm::agree(world, [&] { options.reading = asked_reading(arguments.dataset); });
   expect_result_place(context, arguments.result);
-  options.device =
-      device::choose_device(*base::find_named<device::DeviceChoice>(arguments.device), context.session, context.log);
+  options.device = device::choose_device(arguments.device, context.session, context.log);
   device::keep_freed_memory();
   device::start_threads(arguments.threads, context.session);
   context.enter("loading the model");
@@ -93,9 +92,7 @@ void declare_work(const Subcommand& loss, LossArguments& a) {
   loss.add("--batch", &a.options.batch, "Images per rank and forward pass; the last bits depend on it")
       .accept(image_counts(1))
       .show_default();
-  loss.add("--device", &a.device, "Where to compute")
-      .accept(OneOf{base::all_names<device::DeviceChoice>()})
-      .show_default();
+  loss.add("--device", &a.device, "Where to compute").show_default();
   loss.add("--threads", &a.threads, "Threads per rank; the last bits depend on it. 0: derived from its CPUs")
       .accept(thread_counts())
       .show_default();

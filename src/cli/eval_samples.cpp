@@ -31,7 +31,7 @@ struct SamplesArguments {
   base::Path extractor;
   std::optional<std::string> range;
   std::string metrics = fmt::format("{}", fmt::join(base::all_names<eval::SampleMetric>(), ","));
-  std::string units{base::name_of(eval::Units::automatic)};
+  eval::Units units = eval::Units::automatic;
   int threads = 1;
   eval::SamplesOptions options;
   std::string images = data::DatasetOptions{}.images;
@@ -101,7 +101,7 @@ class OpenSets {
     auto opened = std::make_unique<eval::SampleSet>(
         eval::SampleSet::open(world_, path, trained_like ? reading_ : data::DatasetOptions{}));
     if (!is_data) {
-      const auto units = *base::find_named<eval::Units>(trained_like ? "auto" : arguments_.units);
+      const auto units = trained_like ? eval::Units::automatic : arguments_.units;
       comm::agree(world_, [&] {
         opened->as_stored_in(sets.data->variables(), sets.data->sides(), units, arguments_.data.string());
       });
@@ -188,7 +188,6 @@ void declare_eval_samples(const Subcommand& eval, Command& command) {
   samples
       .add("--samples-hold", &arguments->units,
            "What the values of samples of floats are: as the data stores them, or as the model sees them")
-      .accept(OneOf{base::all_names<eval::Units>()})
       .show_default();
   samples
       .add("--threads", &arguments->threads, "Threads per rank; the last bits depend on it. 0: derived from its CPUs")

@@ -60,20 +60,19 @@ struct SampleArguments {
   std::optional<std::string> size;
   std::optional<std::string> spatial_size;
   std::optional<int64_t> overlap;
-  std::optional<std::string> scheduler;
-  std::optional<std::string> timestep_spacing;
+  std::optional<diffusion::SamplerType> scheduler;
   std::optional<std::string> class_label;
-  std::string device{base::name_of(device::DeviceChoice::automatic)};
+  device::DeviceChoice device = device::DeviceChoice::automatic;
   std::optional<int64_t> steps;
   std::optional<int64_t> count;
   int threads = 0;
   OutputOptions result;
-  std::string format{base::name_of(FolderFormat::png)};
-  std::string precision{base::name_of(SamplePrecision::no)};
+  FolderFormat format = FolderFormat::png;
+  SamplePrecision precision = SamplePrecision::no;
   denoise::SampleInputOptions inputs;
   denoise::SamplingOptions sampling;
 
-  [[nodiscard]] bool makes_dataset() const { return format == base::name_of(FolderFormat::dataset); }
+  [[nodiscard]] bool makes_dataset() const { return format == FolderFormat::dataset; }
 };
 
 constexpr int64_t kDefaultImages = 16;
@@ -126,16 +125,17 @@ denoise::LoadedModel load(const std::string& path, const std::string& weights, c
                           Context& context, at::Device device) {
   denoise::LoadedModel model =
       denoise::load_model(path, weights, train::read_run_model, context, device, options.adapter_base);
-  const bool bf16 = options.precision == base::name_of(SamplePrecision::bf16);
-  denoise::prepare_for_sampling(model, bf16 ? at::kBFloat16 : at::kFloat);
+  denoise::prepare_for_sampling(model, options.precision == SamplePrecision::bf16 ? at::kBFloat16 : at::kFloat);
   return model;
 }
 
 /// Text of what --format dataset writes depends on, and which only the command line knows.
 std::string settings_of(const SampleArguments& options, int threads, at::Device device) {
   const std::string noise = options.initial_noise.empty() ? "" : base::sha256_file(options.initial_noise);
-  std::string settings = fmt::format("precision {} threads {} device {} noise {} spacing {}", options.precision,
-                                     threads, device.str(), noise, options.timestep_spacing.value_or(""));
+  const auto spacing = options.sampling.sampler.timestep_spacing;
+  std::string settings =
+      fmt::format("precision {} threads {} device {} noise {} spacing {}", base::name_of(options.precision), threads,
+                  device.str(), noise, spacing ? base::name_of(*spacing) : "");
   if (options.sampling.overlap)
     settings += fmt::format(" size {} overlap {}", *options.size, *options.sampling.overlap);
   return settings;
@@ -177,9 +177,6 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
   const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
   const SampleTiles tiles(options.spatial_size, model, options.sampling.weak, world, device);
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
-  if (options.timestep_spacing) {
-    sampler.timestep_spacing = base::find_named<diffusion::TimestepSpacing>(*options.timestep_spacing);
-  }
   denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, model, tiles.partition());
   std::unique_ptr<SampleOutput> output;
   std::unique_ptr<diffusion::Sampler> chosen;
@@ -205,8 +202,9 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
   });
   const auto& label = options.inputs.class_label;
   context.log.info("sampling {}{} with {} in {} from {} ({})", base::counted(options.sampling.count, "image"),
-                   label ? " of " + denoise::described_class(*label, model.image.class_names) : "", sampler.scheduler,
-                   base::counted(sampler.steps, "step"), options.model, model.description);
+                   label ? " of " + denoise::described_class(*label, model.image.class_names) : "",
+                   base::name_of(sampler.scheduler), base::counted(sampler.steps, "step"), options.model,
+                   model.description);
   denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
   drawn.cut(tiles.partition(), tiles.mean_partition());
   if (tiles.partition().tiles() > 1) {
@@ -231,8 +229,7 @@ void run_sample(SampleArguments options, Context& context) {
     check_format(options, context.files);
     options.inputs.parameters = parameters_of(options.parameters);
   });
-  const at::Device device =
-      device::choose_device(*base::find_named<device::DeviceChoice>(options.device), session, context.log);
+  const at::Device device = device::choose_device(options.device, session, context.log);
   device::keep_freed_memory();
   // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
   if (options.makes_dataset() && options.threads == 0) options.threads = 1;
@@ -262,10 +259,8 @@ void run_sample(SampleArguments options, Context& context) {
 }
 
 void declare_sampler(const Subcommand& sample, SampleArguments& o) {
-  sample
-      .add("--scheduler", &o.scheduler,
-           "Sampler; otherwise ddpm, or heun for models of edm, euler of flow and regression of regressions")
-      .accept(OneOf{diffusion::sampler_names()});
+  sample.add("--scheduler", &o.scheduler,
+             "Sampler; otherwise ddpm, or heun for models of edm, euler of flow and regression of regressions");
   sample.add("--steps", &o.steps, "Sampler steps (ddpm: all training timesteps; others: 50)")
       .accept(IntegerRange{1, kMaxSteps});
   sample.add("--eta", &o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
@@ -276,8 +271,7 @@ void declare_sampler(const Subcommand& sample, SampleArguments& o) {
       .show_default();
   sample.add_flag("--karras-sigmas", o.sampling.sampler.karras_sigmas,
                   "dpmsolver++, euler, heun: noise levels spaced as by Karras et al.");
-  sample.add("--timestep-spacing", &o.timestep_spacing, "Replaces the model's own")
-      .accept(OneOf{base::all_names<diffusion::TimestepSpacing>()});
+  sample.add("--timestep-spacing", &o.sampling.sampler.timestep_spacing, "Replaces the model's own");
 }
 
 void declare_inputs(const Subcommand& sample, SampleArguments& o) {
@@ -317,15 +311,11 @@ void declare_work(const Subcommand& sample, SampleArguments& o) {
       .accept(IntegerRange{0, data::kMaxSide})
       .needs(size);
   sample.add("--seed", &o.sampling.seed, "Image i is a function of (seed, i)").accept(SeedRange{}).show_default();
-  sample.add("--device", &o.device, "Where to compute")
-      .accept(OneOf{base::all_names<device::DeviceChoice>()})
-      .show_default();
+  sample.add("--device", &o.device, "Where to compute").show_default();
   sample.add("--threads", &o.threads, "Threads per rank; 0: derived from the CPUs of the rank")
       .accept(thread_counts())
       .show_default();
-  sample.add("--precision", &o.precision, "Type in which the model computes; no is float32")
-      .accept(OneOf{base::all_names<SamplePrecision>()})
-      .show_default();
+  sample.add("--precision", &o.precision, "Type in which the model computes; no is float32").show_default();
 }
 
 void declare_output(const Subcommand& sample, SampleArguments& o) {
@@ -334,7 +324,6 @@ void declare_output(const Subcommand& sample, SampleArguments& o) {
   sample
       .add("--format", &o.format,
            "What a folder holds; a dataset is written by all ranks and completed by the same command")
-      .accept(OneOf{base::all_names<FolderFormat>()})
       .show_default();
   sample.add("--columns", &o.result.columns, "Images in a row of the grid; otherwise as many as rows")
       .accept(image_counts(1));

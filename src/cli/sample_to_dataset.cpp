@@ -20,8 +20,8 @@ std::string identity_of(const DatasetJob& job) {
       "{}\nmodel {}\nimages {} {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\n"
       "stored {}\n",
       job.settings, denoise::digest_of_weights(job.model), job.model.image.normalization_json().dump(),
-      fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(), s.scheduler, s.steps, s.eta, s.churn,
-      s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0),
+      fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(), base::name_of(s.scheduler), s.steps,
+      s.eta, s.churn, s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0),
       weak == nullptr ? "" : denoise::digest_of_weights(*weak), job.inputs.identity(), job.denormalize);
 }
 

@@ -128,7 +128,8 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
   PretrainedConfig config{.unet = interop::read_model_config(folder), .scheduler = std::nullopt};
   // The weights predict what they were trained to predict, at the noise levels they were trained on.
   if (const auto scheduler = interop::read_scheduler(folder)) {
-    config.scheduler = diffusion::read_scheduler(scheduler->json, "ddpm", scheduler->path.string());
+    config.scheduler =
+        diffusion::read_scheduler(scheduler->json, diffusion::SamplerType::ddpm, scheduler->path.string());
   }
   return config;
 }

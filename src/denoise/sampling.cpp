@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kImageTag = 1;
 
-void check_weak_model(const LoadedModel& model, const LoadedModel& weak, const std::string& sampler) {
+void check_weak_model(const LoadedModel& model, const LoadedModel& weak, diffusion::SamplerType sampler) {
   const nn::UNet2DConfig& one = model.unet->config();
   const nn::UNet2DConfig& other = weak.unet->config();
   const bool same_images = one.in_channels == other.in_channels && one.out_channels == other.out_channels &&
@@ -89,7 +89,7 @@ void check_embeddings(const nn::UNet2DConfig& model, const diffusion::Sampler& s
   const std::string problem = visited_problem(model, sampler.timesteps());
   if (!problem.empty()) {
     throw base::ConfigError("--scheduler {} --steps {}: {}; wanted: another scheduler, spacing or number of steps",
-                            options.sampler.scheduler, options.sampler.steps, problem);
+                            base::name_of(options.sampler.scheduler), options.sampler.steps, problem);
   }
   for (int64_t i = 0; i < options.count; ++i) {
     const std::optional<int64_t> label = inputs.label(i);

@@ -45,6 +45,13 @@ constexpr auto names_of(TimestepSpacing /*type*/) {
   return std::to_array<std::string_view>({"leading", "linspace", "trailing"});
 }
 
+/// What solves the reverse process, by the names of `ddpm sample --scheduler`: a row of samplers.h.
+enum class SamplerType : uint8_t { ddpm, ddim, dpmsolver_pp, dpmsolver_pp_2s, euler, heun, regression };
+constexpr auto names_of(SamplerType /*type*/) {
+  return std::to_array<std::string_view>(
+      {"ddpm", "ddim", "dpmsolver++", "dpmsolver++2s", "euler", "heun", "regression"});
+}
+
 /// How training draws timesteps.
 enum class TimestepSampler : uint8_t { uniform, logit_normal };
 constexpr auto names_of(TimestepSampler /*type*/) {

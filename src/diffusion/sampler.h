@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,7 +18,7 @@
 namespace ddpm::diffusion {
 
 struct SamplerOptions {
-  std::string scheduler = "ddpm";                                  ///< a name of samplers.h
+  SamplerType scheduler = SamplerType::ddpm;
   int64_t steps = 1000;                                            ///< 1 … num_train_timesteps
   double eta = 0.0;                                                ///< ddim: 0 deterministic, 1 as much noise as ddpm
   double churn = 0.0;                                              ///< euler and heun of edm: S_churn; 0: deterministic

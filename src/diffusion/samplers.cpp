@@ -9,6 +9,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/named.h"
 #include "diffusion/sampler_formulas.h"
@@ -22,7 +23,7 @@ constexpr std::array kNoise = {Formulation::ddpm, Formulation::edm, Formulation:
 constexpr std::array kMean = {Formulation::regression};
 
 struct SamplerKind {
-  std::string_view name;
+  SamplerType type;
   std::unique_ptr<Sampler> (*make)(const SchedulerConfig&, const SamplerOptions&);
   std::span<const Formulation> formulations = kFormulationsOfDdpm;
   bool clips = false;       ///< whether it reads clip_sample, as diffusers' class does
@@ -35,35 +36,37 @@ struct SamplerKind {
 };
 
 constexpr std::array kSamplers = {
-    SamplerKind{.name = "ddpm", .make = make_ddpm_sampler, .clips = true, .thresholds = true, .steps = 0},
-    SamplerKind{.name = "ddim", .make = make_ddim_sampler, .clips = true, .thresholds = true, .has_eta = true},
-    SamplerKind{.name = "dpmsolver++",
+    SamplerKind{.type = SamplerType::ddpm, .make = make_ddpm_sampler, .clips = true, .thresholds = true, .steps = 0},
+    SamplerKind{
+        .type = SamplerType::ddim, .make = make_ddim_sampler, .clips = true, .thresholds = true, .has_eta = true},
+    SamplerKind{.type = SamplerType::dpmsolver_pp,
                 .make = make_multistep_sampler,
                 .formulations = kNoise,
                 .thresholds = true,
                 .has_karras = true},
-    SamplerKind{.name = "dpmsolver++2s",
+    SamplerKind{.type = SamplerType::dpmsolver_pp_2s,
                 .make = make_singlestep_sampler,
                 .formulations = kNoise,
                 .thresholds = true,
                 .has_karras = true,
                 .has_spacings = false},
-    SamplerKind{
-        .name = "euler", .make = make_euler_sampler, .formulations = kNoise, .has_churn = true, .has_karras = true},
-    SamplerKind{.name = "heun",
+    SamplerKind{.type = SamplerType::euler,
+                .make = make_euler_sampler,
+                .formulations = kNoise,
+                .has_churn = true,
+                .has_karras = true},
+    SamplerKind{.type = SamplerType::heun,
                 .make = make_heun_sampler,
                 .formulations = kNoise,
                 .clips = true,
                 .has_churn = true,
                 .has_karras = true},
-    SamplerKind{.name = "regression", .make = make_regression_sampler, .formulations = kMean, .steps = 1},
+    SamplerKind{.type = SamplerType::regression, .make = make_regression_sampler, .formulations = kMean, .steps = 1},
 };
 
-const SamplerKind& kind_of(const std::string& name) {
-  const auto* kind = std::ranges::find(kSamplers, name, &SamplerKind::name);
-  if (kind == kSamplers.end()) {
-    throw base::ConfigError("\"{}\" is not a sampler; known are {}", name, fmt::join(sampler_names(), ", "));
-  }
+const SamplerKind& kind_of(SamplerType type) {
+  const auto* kind = std::ranges::find(kSamplers, type, &SamplerKind::type);
+  DDPM_CHECK(kind != kSamplers.end(), "a sampler is not in the table");
   return *kind;
 }
 
@@ -71,7 +74,7 @@ const SamplerKind& kind_of(const std::string& name) {
 std::string names_where(const std::function<bool(const SamplerKind&)>& able) {
   std::vector<std::string_view> names;
   for (const SamplerKind& kind : kSamplers) {
-    if (able(kind)) names.push_back(kind.name);
+    if (able(kind)) names.push_back(base::name_of(kind.type));
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -83,7 +86,8 @@ bool solves(const SamplerKind& kind, Formulation formulation) {
 void check_formulation(const SchedulerConfig& config, const SamplerKind& kind, const SamplerOptions& options) {
   const std::string_view formulation = base::name_of(config.formulation);
   if (!solves(kind, config.formulation)) {
-    throw base::ConfigError("--scheduler {}: the model's formulation is {}; wanted: one of {}", kind.name, formulation,
+    throw base::ConfigError("--scheduler {}: the model's formulation is {}; wanted: one of {}",
+                            base::name_of(kind.type), formulation,
                             names_where([&](const SamplerKind& k) { return solves(k, config.formulation); }));
   }
   if (options.churn > 0.0 && config.formulation != Formulation::edm) {
@@ -114,21 +118,21 @@ void check_options(const SchedulerConfig& config, const SamplerKind& kind, const
   if (!(options.eta >= 0.0 && options.eta <= 1.0)) throw base::ConfigError("eta = {}; 0 to 1 is wanted", options.eta);
   if (!(options.churn >= 0.0)) throw base::ConfigError("churn = {}; 0 or more is wanted", options.churn);
   if (options.eta > 0.0 && !kind.has_eta) {
-    throw base::ConfigError("--eta {}: {} does not know it, only {}", options.eta, kind.name,
+    throw base::ConfigError("--eta {}: {} does not know it, only {}", options.eta, base::name_of(kind.type),
                             names_where([](const SamplerKind& k) { return k.has_eta; }));
   }
   if (options.churn > 0.0 && !kind.has_churn) {
-    throw base::ConfigError("--churn {}: {} does not know it, only {}", options.churn, kind.name,
+    throw base::ConfigError("--churn {}: {} does not know it, only {}", options.churn, base::name_of(kind.type),
                             names_where([](const SamplerKind& k) { return k.has_churn; }));
   }
   if (options.karras_sigmas && !kind.has_karras) {
-    throw base::ConfigError("--karras-sigmas: {} does not know it, only {}", kind.name,
+    throw base::ConfigError("--karras-sigmas: {} does not know it, only {}", base::name_of(kind.type),
                             names_where([](const SamplerKind& k) { return k.has_karras; }));
   }
   const bool other_spacing = options.timestep_spacing && *options.timestep_spacing != TimestepSpacing::linspace;
   if (other_spacing && !kind.has_spacings) {
     throw base::ConfigError("--timestep-spacing {}: {} visits linspace timesteps alone",
-                            base::name_of(*options.timestep_spacing), kind.name);
+                            base::name_of(*options.timestep_spacing), base::name_of(kind.type));
   }
 }
 
@@ -158,30 +162,21 @@ void check_start(const SchedulerConfig& config, const Sampler& sampler) {
 
 }  // namespace
 
-const std::vector<std::string>& sampler_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const SamplerKind& kind : kSamplers) list.emplace_back(kind.name);
-    return list;
-  }();
-  return names;
-}
-
-int64_t default_steps(const std::string& sampler, const SchedulerConfig& config) {
+int64_t default_steps(SamplerType sampler, const SchedulerConfig& config) {
   const int64_t steps = kind_of(sampler).steps;
   return steps > 0 ? steps : config.num_train_timesteps;
 }
 
-std::string default_sampler(Formulation formulation) {
+SamplerType default_sampler(Formulation formulation) {
   switch (formulation) {
     case Formulation::ddpm:
-      return "ddpm";
+      return SamplerType::ddpm;
     case Formulation::edm:
-      return "heun";
+      return SamplerType::heun;
     case Formulation::flow:
-      return "euler";
+      return SamplerType::euler;
     case Formulation::regression:
-      return "regression";
+      return SamplerType::regression;
   }
   throw base::InternalError("formulation {}", static_cast<int>(formulation));
 }

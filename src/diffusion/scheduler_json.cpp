@@ -6,13 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include <fmt/ranges.h>
-
 #include "base/error.h"
 #include "base/named.h"
 #include "config/json_value.h"
 #include "config/resolve.h"
-#include "diffusion/samplers.h"
 
 namespace ddpm::diffusion {
 namespace {
@@ -21,8 +18,10 @@ namespace {
 enum class AlgorithmType : uint8_t { dpmsolver_pp, deis };
 constexpr auto names_of(AlgorithmType /*type*/) { return std::to_array<std::string_view>({"dpmsolver++", "deis"}); }
 
-bool solves(std::string_view sampler) { return sampler != "ddpm" && sampler != "ddim"; }
-bool is_dpmsolver(std::string_view sampler) { return sampler.starts_with("dpmsolver"); }
+bool solves(SamplerType sampler) { return sampler != SamplerType::ddpm && sampler != SamplerType::ddim; }
+bool is_dpmsolver(SamplerType sampler) {
+  return sampler == SamplerType::dpmsolver_pp || sampler == SamplerType::dpmsolver_pp_2s;
+}
 
 /// What lambda_min_clipped is by default, as Python writes it: JSON has no such number.
 constexpr std::string_view kNoBound = "-Infinity";
@@ -70,22 +69,22 @@ std::optional<Formulation> formulation_of_class(std::string_view name) {
 struct OnlyValue {
   std::string_view key;
   base::Json value;
-  bool (*counts)(std::string_view sampler, Formulation formulation);
+  bool (*counts)(SamplerType sampler, Formulation formulation);
 };
 
 const std::vector<OnlyValue>& only_values() {
-  using Name = std::string_view;
+  using Type = SamplerType;
   using Form = Formulation;
-  const auto any = [](Name /*sampler*/, Form /*formulation*/) { return true; };
-  const auto solver = [](Name sampler, Form /*formulation*/) { return solves(sampler); };
-  const auto dpmsolver = [](Name sampler, Form /*formulation*/) { return is_dpmsolver(sampler); };
-  const auto euler = [](Name sampler, Form /*formulation*/) { return sampler == "euler"; };
+  const auto any = [](Type /*sampler*/, Form /*formulation*/) { return true; };
+  const auto solver = [](Type sampler, Form /*formulation*/) { return solves(sampler); };
+  const auto dpmsolver = [](Type sampler, Form /*formulation*/) { return is_dpmsolver(sampler); };
+  const auto euler = [](Type sampler, Form /*formulation*/) { return sampler == SamplerType::euler; };
   // FlowMatchEulerDiscreteScheduler alone has Karras' levels of flow, and what dpmsolver++ of diffusers ends with for
   // sigma_min is a level of ddpm's.
-  const auto flow_by_others = [](Name sampler, Form f) {
-    return f == Form::flow && (sampler == "heun" || is_dpmsolver(sampler));
+  const auto flow_by_others = [](Type sampler, Form f) {
+    return f == Form::flow && (sampler == SamplerType::heun || is_dpmsolver(sampler));
   };
-  const auto flow_by_dpmsolver = [](Name sampler, Form f) { return f == Form::flow && is_dpmsolver(sampler); };
+  const auto flow_by_dpmsolver = [](Type sampler, Form f) { return f == Form::flow && is_dpmsolver(sampler); };
   static const std::vector<OnlyValue> kValues = {
       {"use_exponential_sigmas", false, solver},
       {"use_beta_sigmas", false, solver},
@@ -112,13 +111,12 @@ bool is_true(const base::Json& json, const char* key) {
   return found != json.end() && found->is_boolean() && found->get<bool>();
 }
 
-void expect_supported(const base::Json& json, std::string_view sampler, Formulation formulation,
-                      const std::string& origin) {
+void expect_supported(const base::Json& json, SamplerType sampler, Formulation formulation, const std::string& origin) {
   for (const auto& [key, wanted, counts] : only_values()) {
     const auto found = json.find(key);
     if (found == json.end() || found->is_null() || *found == wanted || !counts(sampler, formulation)) continue;
     throw base::OutputError("{}: {} = {} is not supported with {} of {}; wanted: {}", origin, key, found->dump(),
-                            sampler, base::name_of(formulation), wanted.dump());
+                            base::name_of(sampler), base::name_of(formulation), wanted.dump());
   }
   const auto terminal = json.find("shift_terminal");
   if (terminal != json.end() && !terminal->is_null()) {
@@ -127,7 +125,7 @@ void expect_supported(const base::Json& json, std::string_view sampler, Formulat
 }
 
 /// The keys that `sampler` reads of a file: types, ranges and choices are those of the [diffusion] section.
-config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, std::string_view sampler) {
+config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, SamplerType sampler) {
   config::Schema schema;
   config::Section section = schema.section("scheduler", "", config::Identity::fixed);
   switch (c.formulation) {
@@ -149,14 +147,14 @@ config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, std::st
   }
   SolverConfig& solver = c.solver;
   if (is_dpmsolver(sampler) && c.formulation != Formulation::ddpm) describe_thresholding(section, c);
-  if (sampler == "ddim") section.key("set_alpha_to_one", solver.set_alpha_to_one, "");
+  if (sampler == SamplerType::ddim) section.key("set_alpha_to_one", solver.set_alpha_to_one, "");
   if (!solves(sampler)) return schema;
   section.key("use_karras_sigmas", solver.use_karras_sigmas, "");
   if (c.formulation == Formulation::ddpm) {
     section.key("sigma_min", solver.karras_sigma_min, "", {.min = 0.0, .above_min = true})
         .key("sigma_max", solver.karras_sigma_max, "", {.min = 0.0, .above_min = true});
   }
-  if (sampler != "heun") section.key("final_sigmas_type", solver.final_sigmas_type, "");
+  if (sampler != SamplerType::heun) section.key("final_sigmas_type", solver.final_sigmas_type, "");
   if (!is_dpmsolver(sampler)) return schema;
   section.key("algorithm_type", algorithm, "")
       .key("solver_order", solver.solver_order, "", {.min = 1, .max = 2})
@@ -165,20 +163,6 @@ config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, std::st
       .key("euler_at_final", solver.euler_at_final, "")
       .key("lambda_min_clipped", solver.lambda_min_clipped, "");
   return schema;
-}
-
-/// What DDPMScheduler, DDIMScheduler, DPMSolverMultistepScheduler, DPMSolverSinglestepScheduler, EulerDiscreteScheduler
-/// and HeunDiscreteScheduler do not agree on.
-SchedulerConfig class_defaults(std::string_view sampler) {
-  SchedulerConfig c;
-  if (solves(sampler)) c.timestep_spacing = TimestepSpacing::linspace;
-  c.solver.lower_order_final = sampler != "dpmsolver++2s";
-  if (sampler == "heun") {
-    c.beta_start = 0.00085;
-    c.beta_end = 0.012;
-    c.clip_sample = false;
-  }
-  return c;
 }
 
 /// The keys of `c` that diffusers' class of its formulation has.
@@ -206,12 +190,18 @@ config::Schema written_schema(SchedulerConfig& c) {
 
 }  // namespace
 
-SchedulerConfig scheduler_defaults(std::string_view sampler) {
-  const auto& names = sampler_names();
-  if (std::find(names.begin(), names.end(), sampler) == names.end()) {
-    throw base::ConfigError("\"{}\" is not a sampler; known are {}", sampler, fmt::join(names, ", "));
+/// What DDPMScheduler, DDIMScheduler, DPMSolverMultistepScheduler, DPMSolverSinglestepScheduler, EulerDiscreteScheduler
+/// and HeunDiscreteScheduler do not agree on.
+SchedulerConfig scheduler_defaults(SamplerType sampler) {
+  SchedulerConfig c;
+  if (solves(sampler)) c.timestep_spacing = TimestepSpacing::linspace;
+  c.solver.lower_order_final = sampler != SamplerType::dpmsolver_pp_2s;
+  if (sampler == SamplerType::heun) {
+    c.beta_start = 0.00085;
+    c.beta_end = 0.012;
+    c.clip_sample = false;
   }
-  return class_defaults(sampler);
+  return c;
 }
 
 Formulation formulation_of(const base::Json& json, const std::string& origin) {
@@ -229,7 +219,7 @@ Formulation formulation_of(const base::Json& json, const std::string& origin) {
   return *formulation == Formulation::ddpm && flows ? Formulation::flow : *formulation;
 }
 
-SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler, const std::string& origin) {
+SchedulerConfig read_scheduler(const base::Json& json, SamplerType sampler, const std::string& origin) {
   if (!json.is_object()) throw base::OutputError("{}: a JSON object is wanted", origin);
   SchedulerConfig c = scheduler_defaults(sampler);
   c.formulation = formulation_of(json, origin);

@@ -2,16 +2,14 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "base/json.h"
 #include "diffusion/config.h"
 
 namespace ddpm::diffusion {
 
-/// The defaults of the diffusers class that implements `sampler` (a name of sampler_names()). Throws base::ConfigError
-/// for another name.
-SchedulerConfig scheduler_defaults(std::string_view sampler);
+/// The defaults of the diffusers class that implements `sampler`.
+SchedulerConfig scheduler_defaults(SamplerType sampler);
 
 /// The formulation of the model that a scheduler's file belongs to, by the class that wrote it; ddpm where the file
 /// names none. Throws base::OutputError with `origin` for a class that is not known: it may describe a process that
@@ -22,7 +20,7 @@ Formulation formulation_of(const base::Json& json, const std::string& origin);
 /// The class that wrote it, or use_flow_sigmas, says which formulation the model has: see formulation_of(). Unknown
 /// keys are ignored, as diffusers ignores them. Throws base::OutputError with `origin`, key and value for a value of a
 /// wrong type, out of range, or not supported (learned variances, other sigma schedules than Karras').
-SchedulerConfig read_scheduler(const base::Json& json, std::string_view sampler, const std::string& origin);
+SchedulerConfig read_scheduler(const base::Json& json, SamplerType sampler, const std::string& origin);
 
 /// The keys and values of the file of scheduler_class(c.formulation), as far as ddpm reads them, sorted as diffusers
 /// sorts them, with `_class_name`.

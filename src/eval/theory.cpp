@@ -27,6 +27,7 @@ struct Kind {
   int64_t least_side;
   std::vector<Coupling> couplings;
   std::unique_ptr<Theory> (*make)(const TheoryName&, const Lattice&);
+  bool takes_either = false;  ///< whether one of its couplings says the others
 };
 
 /// The couplings have the ranges of `ddpm data generate`.
@@ -34,7 +35,7 @@ const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
       {"u1", 2, 2, {{"beta", 0.0, 100.0}}, make_u1},
       {"su2", 2, 2, {{"beta", 0.0, 100.0}}, make_su2},
-      {"ising", 3, 3, {{"beta", 0.0, 10.0}, {"temperature", 0.1, 1e6}}, make_ising},
+      {"ising", 3, 3, {{"beta", 0.0, 10.0}, {"temperature", 0.1, 1e6}}, make_ising, true},
       {"phi4", 3, 3, {{"mass-squared", -20.0, 20.0}, {"lambda", 0.0, 10.0}}, make_phi4},
       {"grf", 3, 2, {{"slope", -10.0, 20.0}}, make_grf},
   };
@@ -50,7 +51,7 @@ std::string names_of_kinds() {
 std::string names_of_couplings(const Kind& kind) {
   std::vector<std::string_view> names;
   for (const Coupling& coupling : kind.couplings) names.push_back(coupling.name);
-  return fmt::format("{}", fmt::join(names, kind.name == "ising" ? " or " : " and "));
+  return fmt::format("{}", fmt::join(names, kind.takes_either ? " or " : " and "));
 }
 
 const Kind& kind_of(const std::string& name, const std::string& text) {
@@ -79,12 +80,12 @@ void read_coupling(const Kind& kind, const std::string& part, TheoryName& theory
   }
 }
 
-/// All couplings, but of the Ising model either of its two.
+/// All couplings, or one of those that say each other.
 void expect_all(const Kind& kind, const TheoryName& theory) {
-  const std::size_t wanted = kind.name == "ising" ? 1 : kind.couplings.size();
+  const std::size_t wanted = kind.takes_either ? 1 : kind.couplings.size();
   if (theory.couplings.size() == wanted) return;
   throw ConfigError("--exact {}: it has {} of {}, wanted {}", theory.text, theory.couplings.size(),
-                    names_of_couplings(kind), kind.name == "ising" ? "one of them" : "all");
+                    names_of_couplings(kind), kind.takes_either ? "one of them" : "all");
 }
 
 }  // namespace

@@ -261,9 +261,9 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   }
   if (config.sample.every_steps > 0) {
     const auto sampler = config.sample.sampler(config.diffusion.scheduler);
-    images +=
-        fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
-                    counted(config.sample.every_steps, "step"), sampler.scheduler, counted(sampler.steps, "step"));
+    images += fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
+                          counted(config.sample.every_steps, "step"), base::name_of(sampler.scheduler),
+                          counted(sampler.steps, "step"));
   }
   const Beginning beginning = begin(config, runtime, run, dataset, model, arrangement.islands());
   arrangement = request.given;

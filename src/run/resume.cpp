@@ -15,6 +15,11 @@
 namespace ddpm::run {
 namespace {
 
+constexpr const char* kNever = "never";
+
+/// Whether checkpoint.resume is the path of a checkpoint.
+bool names_checkpoint(const std::string& resume) { return resume != "auto" && resume != kNever; }
+
 /// What checkpoint.resume names, however it is written, and through whichever links.
 std::string full_name(const std::string& path) {
   std::error_code error;
@@ -67,7 +72,7 @@ std::string newest_state(const base::FileSystem& files, const base::Path& run, c
 
 std::string state_of_other_images(const base::FileSystem& files, const base::Path& run, const std::string& resume) {
   auto manifest = newest_manifest(files, run);
-  if (!manifest && resume != "auto" && resume != "never") manifest = readable_manifest(files, resume);
+  if (!manifest && names_checkpoint(resume)) manifest = readable_manifest(files, resume);
   return manifest ? manifest->state.dump() : "";
 }
 
@@ -83,7 +88,7 @@ void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::str
 std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpoint::CheckpointStore& store,
                                                    comm::Communicator& world) {
   seen_ = store.candidates();
-  if (names_one()) {
+  if (names_checkpoint(value_)) {
     // One rank looks: relative paths and links may differ between nodes.
     named_ = comm::broadcast(world, world.rank() == 0 ? full_name(value_) : std::string());
     auto found = run.resumes() ? find_descendant(store, named_) : std::nullopt;
@@ -93,7 +98,7 @@ std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpo
   if (!run.resumes()) return std::nullopt;
   auto found = store.find();
   comm::agree(world, [&] {
-    if (!found || value_ != "never") return;
+    if (!found || value_ != kNever) return;
     throw base::OutputError("{} has a checkpoint of step {}, but checkpoint.resume = \"never\": name another folder",
                             run.path().string(), found->manifest.step);
   });
@@ -117,7 +122,7 @@ void Resume::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingStat
                   const base::Logger& log) const {
   if (resumed_before_) log.info("{} was resumed before; continuing from {}", value_, checkpoint.directory.string());
   restore(state, store, checkpoint);
-  if (names_one()) state.progress.resumed_from = named_;
+  if (names_checkpoint(value_)) state.progress.resumed_from = named_;
   if (checkpoint.manifest.config_hash != config::identity_hash(configuration)) {
     log.warn("{} was saved under another configuration; this run continues from it under its own",
              checkpoint.directory.string());

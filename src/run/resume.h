@@ -49,8 +49,6 @@ class Resume {
             const config::Schema& configuration, comm::Communicator& world, const base::Logger& log) const;
 
  private:
-  [[nodiscard]] bool names_one() const { return value_ != "auto" && value_ != "never"; }
-
   std::string value_;
   std::vector<std::string> seen_;  ///< checkpoints of the run, as find() saw them
   std::string named_;              ///< the checkpoint that `value_` names, as rank 0 sees it

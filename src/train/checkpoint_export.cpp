@@ -56,7 +56,7 @@ Description describe_checkpoint(const denoise::LoadedModel& model) {
 /// A folder without a scheduler is taken for one with the defaults of diffusers' DDPMScheduler, as `ddpm sample` does.
 interop::WrittenScheduler scheduler_of(const base::Path& folder) {
   const auto file = interop::read_scheduler(folder);
-  if (!file) return diffusion::scheduler_defaults("ddpm");
+  if (!file) return diffusion::scheduler_defaults(diffusion::SamplerType::ddpm);
   const diffusion::Formulation formulation = diffusion::formulation_of(file->json, file->path.string());
   const std::string_view known = diffusion::scheduler_class(formulation);
   return {formulation, file->class_name.empty() ? std::string(known) : file->class_name, file->text};

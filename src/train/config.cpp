@@ -52,7 +52,7 @@ void describe(config::Section& section, SampleConfig& c) {
       .key("count", c.count, "Samples of a grid: the same noise each time, of classes one after the other.",
            {.min = 1, .max = kMaxSamples})
       .key("scheduler", c.scheduler, "Sampler, as for ddpm sample --scheduler.",
-           {.choices = diffusion::sampler_names(), .default_text = "that of `ddpm sample`"})
+           {.default_text = "that of `ddpm sample`"})
       .key("steps", c.steps, "Steps of the sampler.",
            {.min = 1, .max = kMaxSamplerSteps, .default_text = "as `ddpm sample` takes"});
 }
@@ -179,8 +179,8 @@ void validate_sample(const Config& c) {
     problem = error.what();
   }
   if (problem.empty()) return;
-  throw base::ConfigError("sample.scheduler = \"{}\" with sample.steps = {}: {}", options.scheduler, options.steps,
-                          problem);
+  throw base::ConfigError("sample.scheduler = \"{}\" with sample.steps = {}: {}", base::name_of(options.scheduler),
+                          options.steps, problem);
 }
 
 }  // namespace
@@ -252,8 +252,8 @@ void Configuration::validate() const {
 }
 
 diffusion::SamplerOptions SampleConfig::sampler(const diffusion::SchedulerConfig& config) const {
-  const std::string name = scheduler.value_or(diffusion::default_sampler(config.formulation));
-  return {.scheduler = name, .steps = steps ? *steps : diffusion::default_steps(name, config)};
+  const diffusion::SamplerType type = scheduler.value_or(diffusion::default_sampler(config.formulation));
+  return {.scheduler = type, .steps = steps ? *steps : diffusion::default_steps(type, config)};
 }
 
 /// By way of the file, as `ddpm sample` makes it.

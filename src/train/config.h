@@ -46,7 +46,7 @@ struct ValidationConfig {
 struct SampleConfig {
   int64_t every_steps = 0;
   int64_t count = 16;
-  std::optional<std::string> scheduler;
+  std::optional<diffusion::SamplerType> scheduler;
   std::optional<int64_t> steps;
 
   /// The sampler for models of `scheduler`, with what is not set as `ddpm sample` has it.

@@ -31,7 +31,7 @@ nn::UNet2DConfig torus(const std::string& level) {
 }
 
 at::Tensor drawn(const nn::UNet2D& unet, const at::Tensor& noise) {
-  const auto sampler = diffusion::make_sampler({}, {.scheduler = "ddim", .steps = 10});
+  const auto sampler = diffusion::make_sampler({}, {.scheduler = diffusion::SamplerType::ddim, .steps = 10});
   return diffusion::sample(*sampler, {}, noise,
                            [&](const at::Tensor& x, const at::Tensor& t) { return unet.forward(x, t, {}, {}); });
 }

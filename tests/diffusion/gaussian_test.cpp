@@ -23,6 +23,7 @@ using diffusion::Formulation;
 using diffusion::NoiseGrid;
 using diffusion::NoisePoint;
 using diffusion::PredictionType;
+using diffusion::SamplerType;
 using diffusion::SchedulerConfig;
 
 constexpr double kDeviation = 0.5;  // sigma_data
@@ -131,15 +132,15 @@ TEST(Gaussian, AnEdmNetworkThatAnswersNothingHasLossOne) {
   EXPECT_LT(((of_image + of_noise).flatten() * process.weight(random) - 1.0).abs().max().item<double>(), 1e-6);
 }
 
-NoiseGrid grid_of(const SchedulerConfig& c, const std::string& sampler, int64_t steps) {
-  return sampler.starts_with("dpmsolver") ? diffusion::lambda_grid(c, steps) : diffusion::derivative_grid(c, steps);
+NoiseGrid grid_of(const SchedulerConfig& c, SamplerType sampler, int64_t steps) {
+  return is_dpmsolver(sampler) ? diffusion::lambda_grid(c, steps) : diffusion::derivative_grid(c, steps);
 }
 
 /// The points of the model's calls: of ddim from the schedule, of solvers from their grid, along which they go.
 class Points {
  public:
-  Points(const SchedulerConfig& c, const std::string& sampler, int64_t steps) : schedule_(c) {
-    if (sampler != "ddim") grid_ = grid_of(c, sampler, steps);
+  Points(const SchedulerConfig& c, SamplerType sampler, int64_t steps) : schedule_(c) {
+    if (sampler != SamplerType::ddim) grid_ = grid_of(c, sampler, steps);
   }
   /// The point of the last call or the one after it, whichever is nearer to the timestep; two may be rounded to one.
   [[nodiscard]] NoisePoint next(double timestep) {
@@ -167,9 +168,9 @@ class Points {
 
 /// What the sampler makes of noise 1 in each pixel, over what the exact solution of the probability flow makes of it:
 /// x at its start times √(v / (α² v + σ²)).
-at::Tensor ratio(const SchedulerConfig& c, const std::string& name, int64_t steps) {
-  const auto sampler = diffusion::make_sampler(c, {.scheduler = name, .steps = steps});
-  Points points(c, name, steps);
+at::Tensor ratio(const SchedulerConfig& c, SamplerType type, int64_t steps) {
+  const auto sampler = diffusion::make_sampler(c, {.scheduler = type, .steps = steps});
+  Points points(c, type, steps);
   const at::Tensor seen =
       diffusion::sample(*sampler, {}, at::ones({1, 1, 2, 2}), [&](const at::Tensor& shown, const at::Tensor& t) {
         return best_answer(c, points.next(t[0].item<double>()), shown);
@@ -180,8 +181,8 @@ at::Tensor ratio(const SchedulerConfig& c, const std::string& name, int64_t step
   return seen.to(at::kDouble) / (exact * sampler->init_noise_sigma());
 }
 
-double error(const SchedulerConfig& c, const std::string& name, int64_t steps) {
-  return (ratio(c, name, steps) - 1.0).abs().max().item<double>();
+double error(const SchedulerConfig& c, SamplerType type, int64_t steps) {
+  return (ratio(c, type, steps) - 1.0).abs().max().item<double>();
 }
 
 /// Lets the schedule have many steps that are smooth: a last step from a level that is far from none, and timesteps
@@ -197,7 +198,7 @@ void refine(SchedulerConfig& c, bool second_order) {
 }
 
 struct Solver {
-  std::string name;
+  SamplerType type;
   double order;
   std::vector<std::string> formulations;
 };
@@ -209,28 +210,29 @@ TEST_P(Solvers, MakeTheSpectrumOfTheDataWithTheirOrder) {
     const Solver& solver = GetParam();
     const std::string formulation(base::name_of(c.formulation));
     if (std::ranges::find(solver.formulations, formulation) == solver.formulations.end()) continue;
-    SCOPED_TRACE(solver.name + " " + name_of(c));
+    SCOPED_TRACE(std::string(base::name_of(solver.type)) + " " + name_of(c));
     const bool second_order = solver.order == 2.0;
     refine(c, second_order);
     // λ goes to infinity at both ends of flow, where even steps of t are long ones of λ: the slope comes near 2 slowly.
-    const bool uneven = solver.name.starts_with("dpmsolver") && formulation == "flow";
+    const bool uneven = is_dpmsolver(solver.type) && formulation == "flow";
     const int64_t steps = uneven ? 3200 : 200;
-    const double coarse = error(c, solver.name, steps);
-    const double fine = error(c, solver.name, 2 * steps);
+    const double coarse = error(c, solver.type, steps);
+    const double fine = error(c, solver.type, 2 * steps);
     EXPECT_NEAR(std::log2(coarse / fine), solver.order, uneven ? 0.15 : 0.1)
         << coarse << " with " << steps << " steps, then " << fine;
     const int64_t many = second_order ? 400 : 20000;
-    EXPECT_LT(error(c, solver.name, many), 1e-3);
+    EXPECT_LT(error(c, solver.type, many), 1e-3);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Solvers,
-                         testing::Values(Solver{"ddim", 1.0, {"ddpm"}}, Solver{"euler", 1.0, {"edm", "flow", "ddpm"}},
-                                         Solver{"heun", 2.0, {"edm", "flow", "ddpm"}},
-                                         Solver{"dpmsolver++", 2.0, {"edm", "flow", "ddpm"}},
-                                         Solver{"dpmsolver++2s", 2.0, {"edm", "flow", "ddpm"}}),
+                         testing::Values(Solver{SamplerType::ddim, 1.0, {"ddpm"}},
+                                         Solver{SamplerType::euler, 1.0, {"edm", "flow", "ddpm"}},
+                                         Solver{SamplerType::heun, 2.0, {"edm", "flow", "ddpm"}},
+                                         Solver{SamplerType::dpmsolver_pp, 2.0, {"edm", "flow", "ddpm"}},
+                                         Solver{SamplerType::dpmsolver_pp_2s, 2.0, {"edm", "flow", "ddpm"}}),
                          [](const auto& solver) {
-                           std::string name = solver.param.name;
+                           std::string name(base::name_of(solver.param.type));
                            std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
                            return name;
                          });
@@ -290,7 +292,7 @@ TEST(Gaussian, NoisyDdimMakesTheVariancesOfTheData) {
     if (c.formulation != Formulation::ddpm) continue;
     for (const double eta : {0.3, 0.7, 1.0}) {
       SCOPED_TRACE(name_of(c) + " eta " + std::to_string(eta));
-      expect_first_order(of_many_steps(c), {.scheduler = "ddim", .steps = 500, .eta = eta});
+      expect_first_order(of_many_steps(c), {.scheduler = SamplerType::ddim, .steps = 500, .eta = eta});
     }
   }
 }
@@ -307,10 +309,10 @@ TEST(Gaussian, AncestralSamplingMakesTheVariancesOfNoisyDdim) {
     large.variance_type = diffusion::VarianceType::fixed_large;
     std::vector<double> more;
     for (const int64_t steps : {500, 1000}) {
-      const at::Tensor least = excess_variance(small, {.scheduler = "ddpm", .steps = steps});
-      const at::Tensor ddim = excess_variance(small, {.scheduler = "ddim", .steps = steps, .eta = 1.0});
+      const at::Tensor least = excess_variance(small, {.scheduler = SamplerType::ddpm, .steps = steps});
+      const at::Tensor ddim = excess_variance(small, {.scheduler = SamplerType::ddim, .steps = steps, .eta = 1.0});
       EXPECT_LT(largest(least - ddim), 2e-4);
-      more.push_back(largest(excess_variance(large, {.scheduler = "ddpm", .steps = steps}) - least));
+      more.push_back(largest(excess_variance(large, {.scheduler = SamplerType::ddpm, .steps = steps}) - least));
     }
     EXPECT_NEAR(std::log2(more[0] / more[1]), 1.0, 0.1);
   }
@@ -323,9 +325,9 @@ TEST(Gaussian, ChurnKeepsTheVariancesOfTheData) {
     refine(c, true);
     for (const double churn : {5.0, 40.0}) {
       SCOPED_TRACE(churn);
-      expect_first_order(c, {.scheduler = "euler", .steps = 400, .churn = churn});
+      expect_first_order(c, {.scheduler = SamplerType::euler, .steps = 400, .churn = churn});
       const auto heun = [&](int64_t steps) {
-        return largest(excess_variance(c, {.scheduler = "heun", .steps = steps, .churn = churn}));
+        return largest(excess_variance(c, {.scheduler = SamplerType::heun, .steps = steps, .churn = churn}));
       };
       EXPECT_NEAR(std::log2(heun(400) / heun(800)), 2.0, 0.1);
       EXPECT_LT(heun(800), 1e-3);

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/named.h"
 #include "config/resolve.h"
 #include "diffusion/config.h"
 #include "diffusion/noise.h"
@@ -37,8 +38,14 @@ inline at::Tensor integers(const base::Json& numbers) {
 
 /// Keys of DDPMScheduler that differ from their defaults.
 inline diffusion::SchedulerConfig scheduler(const base::Json& keys) {
-  return diffusion::read_scheduler(keys, "ddpm", "golden");
+  return diffusion::read_scheduler(keys, diffusion::SamplerType::ddpm, "golden");
 }
+
+inline diffusion::SamplerType sampler_of(const base::Json& golden) {
+  return base::find_named<diffusion::SamplerType>(golden.at("sampler").get<std::string>()).value();
+}
+
+inline bool is_dpmsolver(diffusion::SamplerType sampler) { return base::name_of(sampler).starts_with("dpmsolver"); }
 
 /// Largest difference over the largest magnitude of `wanted`. Not a number when either holds one.
 inline double relative_error(const at::Tensor& seen, const at::Tensor& wanted) {

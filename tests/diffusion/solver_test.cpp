@@ -21,6 +21,7 @@ namespace {
 using diffusion::Formulation;
 using diffusion::NoisePoint;
 using diffusion::SamplerOptions;
+using diffusion::SamplerType;
 using diffusion::Scalings;
 using diffusion::SchedulerConfig;
 
@@ -41,7 +42,7 @@ std::string name_of(const base::Json& golden) {
 
 struct Case {
   explicit Case(const base::Json& golden)
-      : options{.scheduler = golden.at("sampler"), .steps = golden.at("steps")},
+      : options{.scheduler = sampler_of(golden), .steps = golden.at("steps")},
         config(diffusion::read_scheduler(golden.at("file"), options.scheduler, "golden")),
         sampler(diffusion::make_sampler(config, options)) {}
   SamplerOptions options;
@@ -89,9 +90,10 @@ at::Tensor dummy_images(const at::Tensor& numbers) {
 
 /// The levels at which the sampler calls the model, and maybe the one that it ends at.
 std::vector<NoisePoint> points_of(const Case& c) {
-  const std::string& name = c.options.scheduler;
-  if (name.starts_with("dpmsolver")) return diffusion::lambda_grid(c.config, c.options.steps).points;
-  if (name == "euler" || name == "heun") return diffusion::derivative_grid(c.config, c.options.steps).points;
+  const SamplerType type = c.options.scheduler;
+  if (is_dpmsolver(type)) return diffusion::lambda_grid(c.config, c.options.steps).points;
+  if (type == SamplerType::euler || type == SamplerType::heun)
+    return diffusion::derivative_grid(c.config, c.options.steps).points;
   const diffusion::NoiseSchedule schedule(c.config);
   std::vector<NoisePoint> points;
   for (const double t : c.sampler->timesteps()) {
@@ -127,7 +129,7 @@ at::Tensor dummy_loop(const Case& c, const base::Json& golden) {
   if (golden.at("adds_noise").get<bool>()) {
     x = x * points[first].alpha + dummy_images(numbers.flip(0)) * points[first].sigma;
   }
-  if (first > 0 && c.options.scheduler.starts_with("dpmsolver")) lead_to(c, points, first, x);
+  if (first > 0 && is_dpmsolver(c.options.scheduler)) lead_to(c, points, first, x);
   at::Generator generator = at::detail::createCPUGenerator(0);  // has the numbers of torch.manual_seed(0)
   for (std::size_t i = first; i < c.sampler->timesteps().size(); ++i) {
     const at::Tensor noise = c.sampler->needs_noise(i) ? at::randn(x.sizes(), generator, at::kFloat) : at::Tensor();

@@ -2,17 +2,15 @@
 #include "diffusion/scheduler_json.h"
 
 #include <stdexcept>
-#include <vector>
 
 #include "base/error.h"
-#include "diffusion/samplers.h"
 #include "fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto json = ddpm::base::parse_json(ddpm::fuzz::text_of(data, size), {.max_bytes = 1U << 16U});
-    const auto& names = ddpm::diffusion::sampler_names();
-    const std::string& sampler = names[size % names.size()];
+    constexpr std::size_t kSamplers = names_of(ddpm::diffusion::SamplerType{}).size();
+    const auto sampler = static_cast<ddpm::diffusion::SamplerType>(size % kSamplers);
     const auto scheduler = ddpm::diffusion::read_scheduler(json, sampler, "scheduler_config.json");
     ddpm::fuzz::require(scheduler.num_train_timesteps > 0, "there are timesteps");
     const auto written = ddpm::diffusion::write_scheduler(scheduler);

@@ -1,8 +1,7 @@
-// What tables name that parsers do not need: the builders of blocks, and the samplers, which need LibTorch. Parsers ask
-// the tables for names, and build nothing.
+// What tables name that parsers do not need: the builders of blocks. Parsers ask the tables for names, and build
+// nothing.
 #include <cstdlib>
 
-#include "diffusion/samplers.h"
 #include "nn/blocks/block_table.h"
 
 namespace ddpm::nn {
@@ -23,13 +22,3 @@ void build_skip_up_block(UnitBuilder& /*units*/, const BlockType& /*type*/, cons
 void build_up_block(UnitBuilder& /*units*/, const BlockType& /*type*/, const BlockPlace& /*place*/) { std::abort(); }
 
 }  // namespace ddpm::nn
-
-namespace ddpm::diffusion {
-
-const std::vector<std::string>& sampler_names() {
-  static const std::vector<std::string> names = {"ddpm",  "ddim", "dpmsolver++", "dpmsolver++2s",
-                                                 "euler", "heun", "regression"};
-  return names;
-}
-
-}  // namespace ddpm::diffusion
