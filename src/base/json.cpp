@@ -72,8 +72,11 @@ class Builder : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
-    // The library quotes what it read last, which may be a string as long as the file.
-    throw std::invalid_argument(fmt::format("byte {}: {}", position, shortened(error.what(), kLongestReason)));
+    // The library quotes what it read last, which may be a string as long as the file, after a number of its own.
+    const std::string reason = error.what();
+    const std::size_t number = reason.find("] ");
+    const std::size_t begin = reason.starts_with('[') && number != std::string::npos ? number + 2 : 0;
+    throw std::invalid_argument(fmt::format("byte {}: {}", position, shortened(reason.substr(begin), kLongestReason)));
   }
 
  private:

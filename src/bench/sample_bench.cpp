@@ -21,11 +21,6 @@ namespace ddpm::bench {
 namespace {
 
 diffusion::ImageShape shape_of(const nn::UNet2DConfig& model) {
-  if (model.sample_size.empty()) {
-    throw base::ConfigError(
-        "model.sample_size is not set, so that the size of images is not known; wanted: a number, such as "
-        "--model.sample_size 32");
-  }
   const nn::ImageSize size = nn::image_size(model);
   return {model.out_channels, size.depth > 0 ? size.depth * size.height : size.height, size.width};
 }
@@ -54,18 +49,17 @@ diffusion::Denoiser denoiser_of(const nn::UNet2D& unet, at::ScalarType dtype) {
 
 }  // namespace
 
-SampleBench bench_sample(train::Configuration& configuration, const run::Runtime& runtime,
+SampleBench bench_sample(const train::Config& config, const nn::UNet2DConfig& model, const run::Runtime& runtime,
                          const SampleBenchOptions& options) {
   const at::NoGradGuard no_grad;
   comm::Communicator& world = runtime.session.world();
-  const train::Config& config = configuration.values();
   const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
   std::unique_ptr<nn::UNet2D> unet;
   std::unique_ptr<diffusion::Sampler> sampler;
   at::Tensor noise;
   comm::agree(world, [&] {
-    const diffusion::ImageShape shape = shape_of(config.model);
-    unet = std::make_unique<nn::UNet2D>(config.model);
+    const diffusion::ImageShape shape = shape_of(model);
+    unet = std::make_unique<nn::UNet2D>(model);
     nn::allocate(unet->parameters(), at::TensorOptions().dtype(place.compute_dtype).device(place.device));
     nn::initialize(unet->parameters(), static_cast<uint64_t>(config.run.seed));
     unet->prepare_for_inference();

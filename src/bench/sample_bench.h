@@ -30,9 +30,9 @@ struct SampleBench {
   Spread seconds_per_step;  ///< of a sampler, which may call the model more than once
 };
 
-/// Draws batches with the model of the configuration and its initial weights: what the weights are takes no other time.
-/// What a model is given beside noisy images is zeros. Collective. Throws ConfigError.
-SampleBench bench_sample(train::Configuration& configuration, const run::Runtime& runtime,
+/// Draws batches with `model`, which has the size of its images, and initial weights: what the weights are takes no
+/// other time. What a model is given beside noisy images is zeros. Collective. Throws ConfigError.
+SampleBench bench_sample(const train::Config& config, const nn::UNet2DConfig& model, const run::Runtime& runtime,
                          const SampleBenchOptions& options);
 
 }  // namespace ddpm::bench

@@ -257,7 +257,9 @@ OrderedJson sample_json(const bench::SampleBench& bench) {
 void run_sample(Context& context, const SampleArguments& arguments) {
   train::Configuration configuration;
   load(configuration, context, arguments);
-  const auto bench = bench::bench_sample(configuration, context, arguments.options);
+  const train::Config& config = configuration.values();
+  const nn::UNet2DConfig model = config.model.sample_size.empty() ? find_subject(config, context).model : config.model;
+  const auto bench = bench::bench_sample(config, model, context, arguments.options);
   print(context, arguments.json ? dump(sample_json(bench)) : sample_text(bench));
 }
 

@@ -1,6 +1,7 @@
 #include "cli/report.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -47,7 +48,13 @@ void expect_replaceable(const base::FileSystem& files, const base::Path& output)
 
 report::Figures read_figures(const ReportArguments& options, const Context& context) {
   std::vector<report::RunRecord> records;
-  for (const base::Path& run : options.runs) records.push_back(report::read_run(context.files, run, options.pictures));
+  std::vector<base::Path> seen;
+  for (const base::Path& run : options.runs) {
+    const base::Path whole = std::filesystem::weakly_canonical(run);
+    if (std::ranges::find(seen, whole) != seen.end()) continue;  // named twice, as a pattern and a name do
+    seen.push_back(whole);
+    records.push_back(report::read_run(context.files, run, options.pictures));
+  }
   return report::figures_of(std::move(records), options.proposal, base::unix_seconds());
 }
 

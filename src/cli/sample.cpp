@@ -107,7 +107,7 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
     throw base::ConfigError("--columns {}: --output {} is not a grid; wanted: the name of a .png file",
                             options.result.columns, options.output);
   }
-  if (options.makes_dataset() && !ending.empty()) {
+  if (options.makes_dataset() && names_file(options.output)) {
     throw base::ConfigError("--format dataset: --output {} is the name of a file; a folder's is wanted",
                             options.output);
   }
@@ -117,7 +117,11 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
         "dataset, too",
         *options.spatial_size);
   }
-  if (options.makes_dataset()) data::GrowingFolder::refuse_existing(files, base::plain_path(options.output));
+  // The same command may have made it: whether it was the same is seen once the model is loaded.
+  const base::Path output = base::plain_path(options.output);
+  if (options.makes_dataset() && !data::GrowingFolder::made_by(files, output)) {
+    data::GrowingFolder::refuse_existing(files, output);
+  }
 }
 
 /// Loads a model for sampling.

@@ -143,12 +143,16 @@ void check_place(const base::FileSystem& files, const base::Path& path) {
 
 }  // namespace
 
+bool names_file(const base::Path& path) {
+  return std::ranges::find(kEndings, path.extension().string()) != kEndings.end();
+}
+
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& asked,
                                                  const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
                                                  const OutputOptions& options) {
   const base::Path path = base::plain_path(asked);
   const std::string ending = path.extension().string();
-  if (!ending.empty() && std::find(kEndings.begin(), kEndings.end(), ending) == kEndings.end()) {
+  if (!ending.empty() && !names_file(path)) {
     throw base::ConfigError("--output {}: unknown ending {}; wanted: {}, or a name without a dot for a folder",
                             asked.string(), ending, fmt::join(kEndings, ", "));
   }

@@ -29,6 +29,9 @@ struct OutputOptions {
   int64_t columns = 0;  ///< images in a row of a grid; 0: about as many as there are rows
 };
 
+/// Whether `path` ends as one of the files that make_sample_output() makes.
+bool names_file(const base::Path& path);
+
 /// Makes the output that the ending of `path` names (.png, .npy, .h5); a path without an ending is a new or an empty
 /// folder. `shape` is [count, C, H, W], of volumes [count, C, D, H, W]. With `denormalize`, .npy and .h5 hold stored
 /// values instead of the model's range: x → (x - offset) / scale, and for uint8 rounded and clamped (.h5 then stores

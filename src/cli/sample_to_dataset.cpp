@@ -73,6 +73,11 @@ void sample_to_dataset(const DatasetJob& job, Context& context) {
   };
   context.enter("making the images");
   const denoise::SampledDataset made = denoise::write_samples(set, make, context);
+  if (made.was_complete) {
+    context.log.info("{}: this command has made its {} before", job.output.string(),
+                     base::counted(set.count, "sample"));
+    return;
+  }
   const std::string taken = made.reused_shards == 0 ? std::string()
                                                     : fmt::format(", {} of them from an earlier command",
                                                                   base::counted(made.reused_samples, "sample"));

@@ -191,6 +191,9 @@ void validate(const DataConfig& c, KeyNames by) {
   if (c.stage && c.stage->empty()) {
     throw base::ConfigError("data.stage = \"\": a folder on storage of each host is wanted, or no such key");
   }
+  if (c.validation && c.validation->empty()) {
+    throw base::ConfigError("data.validation = \"\": a dataset is wanted, or no such key");
+  }
   if (!c.variables.empty()) return validate_foreign(c, by);
   expect_no_foreign_keys(c, by);
   const std::pair<const char*, const std::string&> keys[] = {

@@ -56,8 +56,8 @@ bool is_folder(const Path& path) {
   const auto found = base::read_as<DatasetError>([&] { return base::kind_of(path); });
   if (found == base::FileKind::folder) return true;
   if (found == base::FileKind::regular) return false;
-  throw DatasetError("{}: there is no such dataset; a folder with {} or one .h5 file is wanted", path.string(),
-                     kDescriptionFile);
+  throw DatasetError("{}: there is no such dataset; a folder with {}, or an HDF5 or NetCDF-4 file is wanted",
+                     path.string(), kDescriptionFile);
 }
 
 /// Whether all sets are folders. Throws DatasetError where some are, and for files of different weights.

@@ -122,7 +122,7 @@ void try_all_arrays(const Path& path) {
 OpenedFile OpenedFile::of(const Path& path) {
   OpenedFile file;
   file.facts_ = base::read_as<DatasetError>([&] { return base::look_at(path); });
-  if (file.facts_.kind == base::FileKind::absent) throw DatasetError("{}: the file has vanished", path.string());
+  if (file.facts_.kind == base::FileKind::absent) throw DatasetError("{}: there is no such file", path.string());
   if (file.facts_.kind != base::FileKind::regular) {
     throw DatasetError("{}: it is a {}; a regular file is wanted", path.string(),
                        file.facts_.kind == base::FileKind::folder ? "folder" : "pipe or device");

@@ -16,6 +16,23 @@ namespace ddpm::data {
 namespace {
 
 constexpr std::string_view kNotes = "journal";
+/// What all shards were made by, in lines: among the notes, and later in the set.
+constexpr const char* kMadeBy = "made-by.txt";
+constexpr int64_t kMostMadeBy = int64_t{1} << 26;
+constexpr std::size_t kMostShown = 120;
+
+/// The first line in which the texts differ: what was, and what is now.
+std::pair<std::string_view, std::string_view> first_difference(std::string_view before, std::string_view now) {
+  for (;;) {
+    const std::string_view one = before.substr(0, before.find('\n'));
+    const std::string_view other = now.substr(0, now.find('\n'));
+    if (one != other || one.size() == before.size() || other.size() == now.size()) {
+      return {one.substr(0, kMostShown), other.substr(0, kMostShown)};
+    }
+    before.remove_prefix(one.size() + 1);
+    now.remove_prefix(other.size() + 1);
+  }
+}
 
 std::vector<std::string> usual_names(int64_t shards) {
   std::vector<std::string> names;
@@ -100,7 +117,30 @@ void GrowingFolder::check_space(const NeededSpace& needed) const {
                           base::counted(needed.images, "image"), needed.image_bytes, bytes, available);
 }
 
-void GrowingFolder::begin(const NeededSpace& needed) {
+void GrowingFolder::expect_made_by(std::string_view made_by) const {
+  const base::Path file = partial_ / kNotes / kMadeBy;
+  if (files_.exists(file)) {
+    const std::string before = files_.read(file, kMostMadeBy);
+    if (before == made_by) return;
+    int64_t finished = 0;
+    for (int64_t i = 0; i < shards(); ++i) finished += static_cast<int64_t>(files_.exists(note_file(i)));
+    if (finished > 0) {
+      const auto [was, is] = first_difference(before, made_by);
+      throw base::OutputError(
+          "{}: {} were finished there by a command with \"{}\", and this one has \"{}\"; wanted: the same command, or "
+          "another --output, or that this folder is removed",
+          partial_.string(), base::counted(finished, "shard"), was, is);
+    }
+  }
+  base::write_atomically(files_, file, made_by);
+}
+
+std::optional<std::string> GrowingFolder::made_by(const base::FileSystem& files, const base::Path& output) {
+  if (!files.exists(output / kMadeBy)) return std::nullopt;
+  return files.read(output / kMadeBy, kMostMadeBy);
+}
+
+void GrowingFolder::begin(const NeededSpace& needed, std::string_view made_by) {
   refuse_existing(files_, output_);
   const bool resumes = files_.exists(partial_);
   files_.create_directories(partial_);
@@ -108,6 +148,7 @@ void GrowingFolder::begin(const NeededSpace& needed) {
   clear_leftovers();
   try {
     check_space(needed);
+    if (!made_by.empty()) expect_made_by(made_by);
   } catch (const base::OutputError&) {
     if (!resumes) discard();  // what an earlier command has done is kept
     throw;
@@ -152,6 +193,7 @@ void GrowingFolder::note(int64_t index, std::string_view fingerprint, std::strin
 void GrowingFolder::discard() { files_.remove_all(partial_); }
 
 void GrowingFolder::publish() {
+  if (files_.exists(partial_ / kNotes / kMadeBy)) files_.rename(partial_ / kNotes / kMadeBy, partial_ / kMadeBy);
   files_.remove_all(partial_ / kNotes);
   for (const std::string& folder : subfolders()) files_.sync_directory(partial_ / folder);
   files_.sync_directory(partial_);

@@ -35,8 +35,9 @@ class GrowingFolder {
 
   /// Makes the folder and keeps other jobs out. What an earlier command left there stays if it is a shard of as many or
   /// a note. One rank calls it before the others join(). Throws OutputError when the output exists, another job fills
-  /// the folder, or the file system has less room than `needed`.
-  void begin(const NeededSpace& needed);
+  /// the folder, or the file system has less room than `needed`; and, where `made_by` is not empty, when shards are
+  /// finished there of a command that differs in one of its lines: to make them again is for the user to decide.
+  void begin(const NeededSpace& needed, std::string_view made_by = {});
   /// Holds the folder as the rank does that began. Throws OutputError when another job does.
   void join();
 
@@ -54,11 +55,14 @@ class GrowingFolder {
 
   /// Removes the folder. One rank.
   void discard();
+  /// The text by which the output at `output` was made, which begin() was given; none where it was given none.
+  static std::optional<std::string> made_by(const base::FileSystem& files, const base::Path& output);
   /// Gives the folder, in which all is on disk, its name. One rank. Throws OutputError when the output exists by now.
   void publish();
 
  private:
   [[nodiscard]] base::Path note_file(int64_t index) const;
+  void expect_made_by(std::string_view made_by) const;
   void clear_leftovers();
   void clear_leftovers_of(const std::string& folder);
   [[nodiscard]] std::vector<std::string> subfolders() const;

@@ -32,7 +32,11 @@ class SampleWriter {
         folder_(runtime.files, set.output, sample_shards(set.count, format().bytes())) {}
 
   SampledDataset run() {
-    comm::do_on_root(world_, [&] { folder_.begin({.images = set_.count, .image_bytes = format().bytes()}); });
+    if (comm::agree_on_root(world_, [&] { return is_complete() ? std::string("yes") : std::string(); }) == "yes") {
+      return {.shards = folder_.shards(), .was_complete = true};
+    }
+    comm::do_on_root(world_,
+                     [&] { folder_.begin({.images = set_.count, .image_bytes = format().bytes()}, made_by()); });
     comm::agree(world_, [&] { folder_.join(); });
     const data::FilledShards filled = data::fill_shards(
         world_, folder_,
@@ -55,6 +59,14 @@ class SampleWriter {
     base::Sha256 digest;
     digest.update(fmt::format("{} {} {} {}\n{}", kRecipe, folder_.shards(), shard, set_.count, set_.identity));
     return digest.hex();
+  }
+
+  /// What the set was made by, which is compared with a later command's.
+  [[nodiscard]] std::string made_by() const {
+    return fmt::format("recipe {}\nsamples {}\n{}", kRecipe, set_.count, set_.identity);
+  }
+  [[nodiscard]] bool is_complete() const {
+    return data::GrowingFolder::made_by(runtime_.files, set_.output) == made_by();
   }
 
   /// The rate that the bar shows is that of the samples that are made now.

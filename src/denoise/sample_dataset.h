@@ -24,12 +24,12 @@ struct NumberColumn {
 };
 
 struct SampleDataset {
-  base::Path output;                     ///< a plain path at which there is nothing yet
+  base::Path output;                     ///< a plain path
   int64_t count = 0;                     ///< samples
   std::vector<data::Field> fields;       ///< of images, and of labels where there is such a column
   std::vector<std::string> class_names;  ///< of labels; may be empty
   std::vector<NumberColumn> columns;
-  std::string identity;  ///< all that a sample depends on beside its number
+  std::string identity;  ///< all that a sample depends on beside its number, in lines
 };
 
 /// Makes a group of samples [first, first + n): [n, height, width, channels] in the stored type, contiguous, on the
@@ -41,6 +41,7 @@ struct SampledDataset {
   int64_t shards = 0;
   int64_t reused_shards = 0;   ///< taken over from an earlier command that did not finish
   int64_t reused_samples = 0;  ///< in them
+  bool was_complete = false;   ///< the same command had made all of them
 };
 
 /// Samples that are made together. Some kernels' sums depend on how many images they see at once, so it is always as
@@ -51,8 +52,9 @@ inline constexpr int64_t kSampleGroup = 16;
 /// 1 GiB.
 int64_t sample_shards(int64_t samples, uint64_t sample_bytes);
 
-/// Collective; returns the same on every rank. Throws ConfigError or OutputError when the output cannot be made, and
-/// what `make` throws; the same command then continues after what was finished.
+/// Collective; returns the same on every rank. Throws ConfigError or OutputError when the output cannot be made, or is
+/// there and was made by another command, and what `make` throws; the same command then continues after what was
+/// finished, and does nothing once all is.
 SampledDataset write_samples(const SampleDataset& set, const MakeSamples& make, const run::Runtime& runtime);
 
 }  // namespace ddpm::denoise

@@ -30,8 +30,9 @@ bool wraps_along(const ImageRecord& image, std::size_t axis) { return !image.wra
 void expect_not_periodic(const nn::UNet2DConfig& model, std::size_t axis, int64_t window, const std::string& sides) {
   const std::string& padding = model.padding.size() == 1 ? model.padding.front() : model.padding.at(axis);
   if (padding != nn::kPeriodic) return;
-  throw base::ConfigError("--size {}: the model is periodic along axis {} of 0 to {}; wanted: {} there, as in training",
-                          sides, axis, model.dimensions - 1, window);
+  const std::array<const char*, 3> names = {"depth", "height", "width"};
+  throw base::ConfigError("--size {}: the model is periodic along its {}; wanted: {} there, as in training", sides,
+                          names.at(axis + names.size() - static_cast<std::size_t>(model.dimensions)), window);
 }
 
 /// The place of each window's pixels along an axis: int64 [windows, window].

@@ -31,6 +31,7 @@ MemoryUse memory_use(c10::Device device) {
   const char* resident = pages.data() + std::min(pages.find(' '), pages.size() - 1) + 1;
   std::from_chars(resident, pages.data() + pages.size(), use.host);
   use.host *= sysconf(_SC_PAGESIZE);
+  use.host_peak = std::max(use.host_peak, use.host);  // the kernel counts both lazily, each by itself
   if (device.is_cpu()) return use;
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());

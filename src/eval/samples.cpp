@@ -160,7 +160,7 @@ void expect_measurable(const SampleSets& sets, const SamplesOptions& options) {
           set->path().string());
     }
     if (count >= least_pictures(options)) continue;
-    throw base::DatasetError("{}: {} of it are measured; wanted: {} at least, for {}", set->path().string(),
+    throw base::DatasetError("{}: {} can be measured; wanted: {} at least, for {}", set->path().string(),
                              base::counted(count, "picture"), least_pictures(options),
                              options.wants(SampleMetric::manifold)
                                  ? fmt::format("--manifold-neighbours {}", options.neighbours)

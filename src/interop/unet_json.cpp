@@ -127,6 +127,9 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   const config::Schema schema = model_schema(unet);
   for (const auto& [key, value] : json.items()) {
     if (key.starts_with('_') || is_of_averages(key)) continue;
+    if (key == "attention_head_dim" && value == 0) {  // ours for null; diffusers divides by it
+      throw base::ConfigError("{}: attention_head_dim = 0; wanted: a number from 1, or null", origin);
+    }
     if (const config::Entry* entry = schema.find("model." + key)) {
       config::assign(*entry, config::from_json(as_named_here(key, value)), origin);
     } else if (!value.is_null()) {

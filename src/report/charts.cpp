@@ -94,7 +94,7 @@ void add_named(const RunRecord& run, const std::string& title, NamedMember membe
     }
     Curve curve = curve_of(
         run, [&](const StepMetrics& m) { return value_of(m.*member, name); }, /*smooth=*/false);
-    if (!curve.x.empty()) chart.series.push_back({name, std::move(curve)});
+    if (!curve.x.empty()) chart.series.push_back({name, std::move(curve), chart.series.size()});
   }
   if (!chart.series.empty()) charts.push_back(std::move(chart));
 }
@@ -109,10 +109,11 @@ void add_own(const std::vector<RunRecord>& runs, std::vector<Chart>& charts) {
   }
   for (const std::string& name : names) {
     Chart chart{.title = name, .note = "logged by the program"};
-    for (const RunRecord& run : runs) {
+    for (std::size_t place = 0; place < runs.size(); ++place) {
+      const RunRecord& run = runs[place];
       Curve curve = curve_of(
           run, [&](const StepMetrics& m) { return value_of(m.own, name); }, /*smooth=*/false);
-      if (!curve.x.empty()) chart.series.push_back({run.label, std::move(curve)});
+      if (!curve.x.empty()) chart.series.push_back({run.label, std::move(curve), place});
     }
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
@@ -128,7 +129,7 @@ void add_quartiles(const RunRecord& run, bool named, std::vector<Chart>& charts)
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     Curve curve = curve_of(
         run, [i](const StepMetrics& m) { return m.loss_quartiles.at(i); }, /*smooth=*/true);
-    if (!curve.x.empty()) chart.series.push_back({kNames.at(i), std::move(curve)});
+    if (!curve.x.empty()) chart.series.push_back({kNames.at(i), std::move(curve), i});
   }
   if (!chart.series.empty()) charts.push_back(std::move(chart));
 }
@@ -143,9 +144,10 @@ std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
                 .note = kind.smooth ? kMovingMean : "",
                 .logarithmic = kind.logarithmic,
                 .series = {}};
-    for (const RunRecord& run : runs) {
+    for (std::size_t place = 0; place < runs.size(); ++place) {
+      const RunRecord& run = runs[place];
       Curve curve = curve_of(run, kind.value, kind.smooth, kind.most);
-      if (!curve.x.empty()) chart.series.push_back({run.label, std::move(curve)});
+      if (!curve.x.empty()) chart.series.push_back({run.label, std::move(curve), place});
     }
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }

@@ -12,6 +12,8 @@ namespace ddpm::report {
 struct Series {
   std::string name = {};  ///< the run's, or "lowest timesteps"
   Curve curve = {};
+  /// That of the run, or of the name in a chart of one run: the same place has the same colour in every chart.
+  std::size_t place = 0;
 };
 
 struct Chart {

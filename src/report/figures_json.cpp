@@ -195,6 +195,7 @@ OrderedJson to_json(const std::vector<Chart>& charts) {
       OrderedJson x = OrderedJson::array();
       for (const double step : one.curve.x) x.push_back(static_cast<int64_t>(step));
       series.push_back({{"name", one.name},
+                        {"place", one.place},
                         {"x", x},
                         {"y", rounded(one.curve.y)},
                         {"low", rounded(one.curve.low)},

@@ -124,8 +124,12 @@ Finding checkpoint_finding(const Measures& m) {
   const int64_t since = std::max<int64_t>(0, m.step - *m.checkpoint_step);
   std::string text = fmt::format("The newest whole checkpoint is of step {}, {} old", grouped(*m.checkpoint_step),
                                  duration_text(*m.checkpoint_age));
-  text += since == 0 ? "; nothing is lost by stopping now."
-                     : fmt::format("; {} would be lost by a kill now.", counted(since, "step"));
+  if (m.phase == Phase::training) {
+    text += since == 0 ? "; nothing is lost by stopping now."
+                       : fmt::format("; {} would be lost by a kill now.", counted(since, "step"));
+  } else {
+    text += since == 0 ? "." : fmt::format("; the {} after it are lost.", counted(since, "step"));
+  }
   return {since == 0 ? Tone::good : Tone::note, "Checkpoint", text};
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/standard_streams.h"
@@ -20,9 +22,24 @@
 namespace ddpm::run {
 namespace {
 
-/// What went wrong, for people: LibTorch appends where it was raised and its call stack, on further lines.
+/// Whether an error of LibTorch's or of C++ says that an allocation failed.
+bool is_out_of_memory(const std::string& what) {
+  return what.find("not enough memory") != std::string::npos || what.find("out of memory") != std::string::npos ||
+         what.find("can't allocate memory") != std::string::npos || what.find("bad_alloc") != std::string::npos;
+}
+
+/// What went wrong, for people: LibTorch appends where it was raised and its call stack, on further lines, and begins
+/// with a place in its sources where memory ran out.
 std::string explain(base::ExitCode code, const std::string& what) {
-  return code == base::ExitCode::bug ? what.substr(0, what.find('\n')) : what;
+  if (code != base::ExitCode::bug) return what;
+  const std::string first = what.substr(0, what.find('\n'));
+  if (!is_out_of_memory(first)) return first;
+  const std::size_t size = first.find("tried to allocate ");
+  const std::string asked = size == std::string::npos ? std::string() : " (LibTorch " + first.substr(size) + ")";
+  return fmt::format(
+      "not enough memory{}; wanted: smaller batches or images, activations that are computed again, or more ranks: "
+      "`ddpm plan` says what is needed",
+      asked);
 }
 
 /// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has

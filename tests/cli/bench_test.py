@@ -52,9 +52,12 @@ class Bench(unittest.TestCase):
             self.assertEqual([answer[key] for key in ("ranks", "steps", "batch", "precision")], [ranks, 3, 2, "float32"])
             per_step = answer["seconds_per_step_spread"]
             self.assertAlmostEqual(answer["images_per_second_spread"]["highest"] * per_step["lowest"] * 3, 2 * ranks, places=6)
-        process = ddpm("bench", "sample", self.config, check=False)
-        self.assertEqual(process.returncode, 2, process.stderr)
-        self.assertIn("model.sample_size is not set", process.stderr)
+        # Without model.sample_size, images have the size of the data set's.
+        answer = self.bench("sample", self.config, "--steps", 1, "--batch", 1, "--repeats", 1)
+        self.assertGreater(answer["images_per_second_spread"]["lowest"], 0)
+        process = ddpm("bench", "sample", self.config, "--data.train", WORK / "none", check=False)
+        self.assertEqual(process.returncode, 3, process.stderr)
+        self.assertIn("set model.sample_size", process.stderr)
 
     def test_communication(self):
         answer = self.bench("comm", "--repeats", 2, "--max-mib", 0.25, ranks=2)

@@ -53,6 +53,10 @@ def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in pathlib.Path(folder).iterdir()}
 
 
+def digests_of_shards(folder):
+    return {name: digest for name, digest in digests(folder / "journal").items() if name.endswith(".json")}
+
+
 class SampleDataset(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -188,6 +192,11 @@ class SampleDataset(unittest.TestCase):
         process.kill()
         process.wait()
         self.assertTrue(list((WORK / ".mixed.partial").glob("*.h5")), "the first command had no shard when it was killed")
+        kept = digests_of_shards(WORK / ".mixed.partial")
+        process = ddpm("sample", "--model", folders[1], *draw, check=False)
+        self.refused(process, 4, [".mixed.partial: ", "were finished there by a command with \"model ", "and this one has \"model "])
+        self.assertEqual(digests_of_shards(WORK / ".mixed.partial"), kept)
+        shutil.rmtree(WORK / ".mixed.partial")
         ddpm("sample", "--model", folders[1], *draw)
         self.assertEqual(digests(WORK / "mixed"), alone)
 
@@ -205,11 +214,43 @@ class SampleDataset(unittest.TestCase):
         process.wait()
         self.assertTrue(list((WORK / ".forecast.partial").glob("*.h5")), "the first command had no shard when it was killed")
         write_set(conditions, condition=np.zeros((COUNT, SIZE // 2, SIZE // 2, 2), np.float32))
+        self.refused(ddpm("sample", "--model", self.given, *draw, check=False), 4, ["forecast.partial", "finished there by a command"])
+        shutil.rmtree(WORK / ".forecast.partial")
         ddpm("sample", "--model", self.given, *draw)
         seen = digests(WORK / "forecast")
         shutil.rmtree(WORK / "forecast")
         ddpm("sample", "--model", self.given, *draw)
         self.assertEqual(digests(WORK / "forecast"), seen)
+
+    def test_a_mistyped_option_takes_nothing_from_what_is_done(self):
+        draw = ("--condition", self.path, "--members", 4, "--format", "dataset", "--output", WORK / "seeded", "--scheduler", "ddim")
+        for left in ("seeded", ".seeded.partial"):
+            shutil.rmtree(WORK / left, ignore_errors=True)
+        process = subprocess.Popen([DDPM, "sample", "--model", self.given, *map(str, draw), "--steps", "20"], stderr=subprocess.DEVNULL)
+        while process.poll() is None and not list((WORK / ".seeded.partial" / "journal").glob("*.json")):
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        kept = digests_of_shards(WORK / ".seeded.partial")
+        self.assertTrue(kept, "the first command had no shard when it was killed")
+        for ranks in (1, 2):
+            process = ddpm("sample", "--model", self.given, *draw, "--steps", 20, "--seed", 1, ranks=ranks, check=False)
+            self.refused(process, 4, ['by a command with "seed 0", and this one has "seed 1"; wanted: the same command'])
+            self.assertEqual(digests_of_shards(WORK / ".seeded.partial"), kept)
+        process = ddpm("sample", "--model", self.given, *draw, "--steps", 20, ranks=2)
+        self.assertIn("from an earlier command", process.stderr)
+
+    def test_what_is_complete_is_left_as_it_is(self):
+        output = self.ensemble("complete-0.25")  # a name with a dot is a folder's, too
+        made = digests(output)
+        options = ("--model", self.given, "--condition", self.path, "--members", MEMBERS, "--scheduler", "ddim", "--steps", 3,
+                   "--format", "dataset", "--output", output)
+        for ranks in (1, 2):
+            process = ddpm("sample", *options, ranks=ranks)
+            self.assertIn("complete-0.25: this command has made its 45 samples before", process.stderr)
+            self.assertEqual(digests(output), made)
+        self.refused(ddpm("sample", *options, "--seed", 9, check=False), 4, ["complete-0.25: exists already"])
+        ddpm("data", "verify", output)
 
     def test_classes_one_after_another(self):
         output = self.sample("classes", "--class-label", "all", "--count", 20, run=self.plain)

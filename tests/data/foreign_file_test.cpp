@@ -99,7 +99,7 @@ TEST_F(ForeignFileTest, AFileThatIsReplacedIsRefused) {
 }
 
 TEST_F(ForeignFileTest, AFileThatIsRemovedIsRefused) {
-  EXPECT_EQ(refusal_after([&] { std::filesystem::remove(path_); }), path_.string() + ": the file has vanished");
+  EXPECT_EQ(refusal_after([&] { std::filesystem::remove(path_); }), path_.string() + ": there is no such file");
 }
 
 TEST_F(ForeignFileTest, OneLookAtTheFileIsEnoughForAMicroBatch) {

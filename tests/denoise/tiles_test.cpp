@@ -142,7 +142,7 @@ TEST(ImageSize, ThatTheModelCannotDrawIsRefused) {
   EXPECT_THAT(refusal(model_of({8, 8}), {16, 16}, 8), HasSubstr("--overlap 8: windows are 8x8; wanted: 0 to 7"));
   EXPECT_THAT(refusal(model_of({8, 16}), {8, 32}, 15), HasSubstr("none"));
   const auto ring = [] { return model_of({8, 8}, {}, {"periodic", "zeros"}); };
-  EXPECT_THAT(refusal(ring(), {16, 8}, {}), HasSubstr("the model is periodic along axis 0 of 0 to 1; wanted: 8 there"));
+  EXPECT_THAT(refusal(ring(), {16, 8}, {}), HasSubstr("the model is periodic along its height; wanted: 8 there"));
   EXPECT_THAT(refusal(ring(), {8, 16}, {}), HasSubstr("none"));
 }
 

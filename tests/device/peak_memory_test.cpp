@@ -45,6 +45,8 @@ TEST(PeakMemory, IsTheProcessesOnTheHost) {
     const std::vector<char> touched(kBytes, 1);
     EXPECT_EQ(touched.back(), 1);
   }
+  const MemoryUse use = memory_use(c10::kCPU);
+  EXPECT_GE(use.host_peak, use.host);
   EXPECT_GE(peak_memory_bytes(c10::kCPU), before + static_cast<int64_t>(kBytes) / 2);
   EXPECT_EQ(peak_of_device(c10::kCPU).reserved, 0);
 }

@@ -80,6 +80,10 @@ TEST(UNetJson, TakesWhatDiffusersBuildsTheSameModelFrom) {
   EXPECT_EQ(timestep.num_class_embeds, std::nullopt);
 }
 
+TEST(UNetJson, RefusesHeadsWithoutChannels) {
+  EXPECT_THROW(unet_from_json({{"attention_head_dim", 0}}, "F"), base::ConfigError);
+}
+
 TEST(UNetJson, ReadsBackWhatItWrites) {
   nn::UNet2DConfig unet = unet_from_json(cifar(), "F");
   unet.sample_size = {32, 64};

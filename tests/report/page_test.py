@@ -119,6 +119,16 @@ class Reports(unittest.TestCase):
         self.assertAlmostEqual(first["use"]["core_seconds"], usage[-1]["core_seconds"])
         self.assertEqual(second["use"]["starts"], 1)
 
+    def test_a_run_has_one_colour_in_all_charts(self):
+        config = write_config(WORK / "plain.toml", WORK / "plain", self.dataset, train={"steps": 2})
+        if not (WORK / "plain").exists():
+            ddpm("train", config)
+        runs = [WORK / name for name in ("first", "plain", "first", "second")]  # what is named twice is there once
+        charts = json.loads(ddpm("report", *runs, "--json").stdout)["charts"]
+        places = {chart["title"]: {one["name"]: one["place"] for one in chart["series"]} for chart in charts}
+        self.assertEqual(places["Training loss"], {"first": 0, "plain": 1, "second": 2})
+        self.assertEqual(places["Validation loss"], {"first": 0, "second": 2})
+
     def test_names_and_values_cannot_become_markup(self):
         run = self.copy(EVIL.replace("/", "%"))
         config = run / "config.toml"

@@ -308,7 +308,7 @@ class Patches(unittest.TestCase):
             (run, (*given, "--size", "16x18"), 3, "its field of role condition is [8, 8, 2] of float32; the model takes [8, 9, 2]"),
             (run, ("--condition", odd, "--size", "16x16"), 3, "the model takes [8, 8, 2]"),
             (run, given, 3, "the model takes [4, 4, 2]"),
-            (whole, ("--size", "32x16"), 2, "the model is periodic along axis 0 of 0 to 1; wanted: 16 there"),
+            (whole, ("--size", "32x16"), 2, "the model is periodic along its height; wanted: 16 there"),
         ):
             self.refused(code, words, "sample", "--model", model, "--steps", 2, "--output", WORK / "none.npy", *options)
         self.assertFalse((WORK / "none.npy").exists())

@@ -13,6 +13,7 @@
 #include "data/prepare/archive.h"
 #include "data/prepare/archive_file.h"
 #include "data/prepare/cifar.h"
+#include "data/prepare/decode.h"
 #include "data/prepare/folder.h"
 #include "data/prepare/idx.h"
 #include "data/prepare/list_file.h"
@@ -104,6 +105,13 @@ SourceFormat format_of(const base::Path& path) {
     return SourceFormat::archive;
   }
   if (looks_like_idx(file)) return SourceFormat::idx;
+  if (sniff(std::as_bytes(std::span(sign).first(size))) != FileType::unknown) {
+    throw base::DatasetError(
+        "{}: it is a picture; wanted: the folder that holds the pictures, or a list of them, a .txt with a path in "
+        "each "
+        "line",
+        path.string());
+  }
   return cifar_kind(file) == Cifar::ten ? SourceFormat::cifar10 : SourceFormat::cifar100;
 }
 

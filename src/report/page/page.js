@@ -5,6 +5,7 @@
   const paper = document.documentElement;
   const height = 230;
   const drawn = [];
+  const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3]];  // of the first eight curves, of the next eight, and so on
 
   const colour = (name) => getComputedStyle(paper).getPropertyValue(name).trim();
 
@@ -36,10 +37,11 @@
   function options(chart, logarithmic, width) {
     const series = [{ label: "step", value: (u, v) => (v === null ? "" : v.toLocaleString("en")) }];
     const bands = [];
-    chart.series.forEach((one, i) => {
-      const stroke = colour("--c" + (i % 8));
+    chart.series.forEach((one) => {
+      const stroke = colour("--c" + (one.place % 8));
+      const dash = dashes[Math.floor(one.place / 8) % dashes.length];
       const few = one.x.length < 40;
-      series.push({ label: one.name, stroke, width: 1.6, spanGaps: true, points: { show: few, size: 5, fill: stroke },
+      series.push({ label: one.name, stroke, dash, width: 1.6, spanGaps: true, points: { show: few, size: 5, fill: stroke },
                     value: (u, v) => short(v) });
       if (one.low.length === 0) return;
       const edge = { stroke: "transparent", width: 0, spanGaps: true, points: { show: false }, class: "band" };

@@ -122,6 +122,9 @@ TEST_F(FindSource, WhatIsNoneOfThemIsRefused) {
               ThrowsMessage<base::DatasetError>(HasSubstr("training files of idx")));
   EXPECT_THAT([&] { find({"data_batch_1"}); },
               ThrowsMessage<base::DatasetError>(HasSubstr("5000 bytes are not whole records of 3073")));
+  add("a.png", "\x89PNG\r\n\x1a\n" + test::noise(100));
+  EXPECT_THAT([&] { find({"a.png"}); },
+              ThrowsMessage<base::DatasetError>(HasSubstr("a.png: it is a picture; wanted: the folder")));
   EXPECT_THAT([&] { find({"none-images-idx3-ubyte"}, SourceFormat::automatic, Labels::none); },
               ThrowsMessage<base::DatasetError>(HasSubstr("has no images")));
   EXPECT_THAT([&] { find({"absent"}); }, ThrowsMessage<base::DatasetError>(HasSubstr("absent: not there")));
