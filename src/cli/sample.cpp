@@ -58,6 +58,7 @@ struct SampleArguments {
   std::string guidance_weights;
   std::string parameters;
   std::optional<std::string> size;
+  std::vector<int64_t> sides;  ///< which it names
   std::optional<std::string> spatial_size;
   std::optional<int64_t> overlap;
   std::optional<diffusion::SamplerType> scheduler;
@@ -127,8 +128,8 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
 /// Loads a model for sampling.
 denoise::LoadedModel load(const std::string& path, const std::string& weights, const SampleArguments& options,
                           Context& context, at::Device device) {
-  denoise::LoadedModel model =
-      denoise::load_model(path, weights, train::read_run_model, context, device, options.adapter_base);
+  denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device,
+                                                   {.adapter_base = options.adapter_base, .sides = options.sides});
   denoise::prepare_for_sampling(model, options.precision == SamplePrecision::bf16 ? at::kBFloat16 : at::kFloat);
   return model;
 }
@@ -214,7 +215,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
   if (tiles.partition().tiles() > 1) {
     context.log.info("{} draw an image together, in a tile each", base::counted(tiles.partition().tiles(), "rank"));
   }
-  if (options.sampling.overlap) {
+  if (drawn.windows() > 1) {
     context.log.info("each image is drawn in {} that overlap by {} or more", base::counted(drawn.windows(), "window"),
                      base::counted(*options.sampling.overlap, "pixel"));
   }
@@ -232,12 +233,13 @@ void run_sample(SampleArguments options, Context& context) {
   comm::agree(world, [&] {
     check_format(options, context.files);
     options.inputs.parameters = parameters_of(options.parameters);
+    if (options.size) options.sides = sides_of("--size", *options.size);
   });
   const at::Device device = device::choose_device(options.device, session, context.log);
   device::keep_freed_memory();
   // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
   if (options.makes_dataset() && options.threads == 0) options.threads = 1;
-  if (options.makes_dataset()) options.sampling.batch = denoise::kSampleGroup;
+  if (options.makes_dataset()) options.sampling.batch = denoise::kLargestGroup;
   device::start_threads(options.threads, session);
   context.enter("loading the model");
   denoise::LoadedModel model = load(options.model, options.weights, options, context, device);
@@ -249,9 +251,7 @@ void run_sample(SampleArguments options, Context& context) {
   comm::agree(world, [&] {
     const bool adapted = model.adapters || (weak && weak->adapters);
     denoise::expect_use_of_base(options.adapter_base, adapted, options.model);
-    if (options.size) {
-      options.sampling.overlap = denoise::set_image_size(model, sides_of("--size", *options.size), options.overlap);
-    }
+    if (options.size) options.sampling.overlap = denoise::set_image_size(model, options.sides, options.overlap);
     options.inputs.all_classes = options.class_label == "all";
     if (!options.class_label || options.inputs.all_classes) return;
     options.inputs.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
@@ -302,11 +302,13 @@ void declare_inputs(const Subcommand& sample, SampleArguments& o) {
 
 void declare_work(const Subcommand& sample, SampleArguments& o) {
   sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)").accept(image_counts(1));
-  sample.add("--batch", &o.sampling.batch, "Images, or windows of them, per rank and forward pass; datasets: 16")
+  sample
+      .add("--batch", &o.sampling.batch, "Images, or windows of them, per rank and forward pass, at most; datasets: 16")
       .accept(image_counts(1))
       .show_default();
-  const Option size =
-      sample.add("--size", &o.size, "HxW (DxHxW) of images larger than the model's, drawn by windows of its own size");
+  const Option size = sample.add("--size", &o.size,
+                                 "HxW (DxHxW) of images larger than the model's, drawn by windows of its own size; of "
+                                 "a model without one the size of images");
   sample
       .add("--spatial-size", &o.spatial_size,
            "Parts of each image that as many ranks draw together, such as 2x2, for images too large for one rank")

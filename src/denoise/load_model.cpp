@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "comm/collectives.h"
@@ -99,7 +100,8 @@ void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& 
   });
 }
 
-LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device);
+LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device,
+                           const std::vector<int64_t>& sides = {});
 
 /// The regression in `folder`, that of a run or model.
 void load_mean(LoadedModel& model, const base::Path& folder, comm::Communicator& world, at::Device device) {
@@ -111,17 +113,31 @@ void load_mean(LoadedModel& model, const base::Path& folder, comm::Communicator&
   model.mean = std::move(mean);
 }
 
-LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device) {
+/// Has a model whose folder tells no size of its images draw images of `sides`.
+void set_missing_size(nn::UNet2DConfig& config, const std::vector<int64_t>& sides, const base::Path& path) {
+  if (!config.sample_size.empty()) return;
+  if (sides.empty()) {
+    throw base::OutputError(
+        "{}: config.json has no sample_size, so that the size of its images is not known; wanted: there a "
+        "number, or height and width, or for ddpm sample --size HxW",
+        path.string());
+  }
+  const std::string size = fmt::format("--size {}", fmt::join(sides, "x"));
+  if (std::ssize(sides) != config.dimensions) {
+    throw base::ConfigError("{}: images of {} have {} sides", size, path.string(), config.dimensions);
+  }
+  config.sample_size = sides;
+  const std::string problem = nn::size_problem(config, nn::image_size(config));
+  if (!problem.empty()) throw base::ConfigError("{}: {}", size, problem);
+}
+
+LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device,
+                           const std::vector<int64_t>& sides) {
   LoadedModel model;
   comm::agree(world, [&] {
-    const nn::UNet2DConfig config = interop::read_model_config(path);
+    nn::UNet2DConfig config = interop::read_model_config(path);
     interop::expect_images(path);
-    if (config.sample_size.empty()) {
-      throw base::OutputError(
-          "{}: config.json has no sample_size, so that the size of its images is not known; wanted: there a "
-          "number, or height and width",
-          path.string());
-    }
+    set_missing_size(config, sides, path);
     model.unet = std::make_unique<nn::UNet2D>(config);
     bind(*model.unet, device);
   });
@@ -194,7 +210,11 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   } else {
     source.restore(device.is_meta() ? std::vector<run::ModelTensor>{} : model_tensors(*model.unet));
   }
-  if (has_mean) load_mean(model, run, world, device);
+  if (has_mean) {
+    load_mean(model, run, world, device);
+    const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
+    comm::do_on_root(world, [&] { expect_mean(found->manifest.state, model.mean.get(), origin); });
+  }
   model.checkpoint = {.run = run,
                       .manifest = found->directory / checkpoint::kManifestName,
                       .step = found->manifest.step,
@@ -207,13 +227,13 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
 }  // namespace
 
 LoadedModel load_model(const base::Path& asked, const std::string& weights, const ReadRunModel& read_run,
-                       const run::Runtime& runtime, at::Device device, const std::optional<base::Path>& adapter_base) {
+                       const run::Runtime& runtime, at::Device device, const LoadOptions& options) {
   comm::Communicator& world = runtime.session.world();
   const base::Path path = base::plain_path(std::filesystem::absolute(asked));
   const auto run = run::find_run(runtime.files, world, asked);
   const bool is_model =
       !(run && run->certain()) && comm::ask_root(world, [&] { return interop::is_model_folder(path); });
-  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device, adapter_base);
+  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device, options.adapter_base);
   comm::do_on_root(world, [&] {
     if (!is_model) {
       throw base::OutputError(
@@ -226,7 +246,7 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
                               path.string());
     }
   });
-  return load_diffusers(path, world, device);
+  return load_diffusers(path, world, device, options.sides);
 }
 
 }  // namespace ddpm::denoise

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "denoise/loaded_model.h"
 #include "diffusion/config.h"
@@ -26,15 +28,20 @@ struct RunModel {
 /// Reads RUN/config.toml. Throws OutputError.
 using ReadRunModel = std::function<RunModel(const base::Path& file)>;
 
+struct LoadOptions {
+  /// Where the weights lie beside which a run's adapters were trained, in place of where its checkpoint remembers them;
+  /// a model without adapters has no use for it (expect_use_of_base()).
+  std::optional<base::Path> adapter_base = std::nullopt;
+  /// The sides of images of a diffusers folder whose config.json has no sample_size; empty: such a folder is refused.
+  std::vector<int64_t> sides = {};
+};
+
 /// `path` is a run folder (its newest readable checkpoint), a checkpoint folder, a diffusers pipeline folder or its
 /// unet/, relative or absolute. `weights`: raw, ema, ema:I, length:S (run/post_hoc_average.h), or "" for the first
 /// average where there is one; a diffusers folder has one set of weights and takes "" only. `read_run` reads the
 /// configuration of a run. A regression that the model was trained with is loaded with it. A rank whose `device` is the
-/// meta device has the model without its weights. `adapter_base`: where the weights lie beside which a run's
-/// adapters were trained, in place of where its checkpoint remembers them; a model without adapters has no use for it
-/// (expect_use_of_base()). Collective. Throws OutputError (exit code 4) when it cannot be read.
+/// meta device has the model without its weights. Collective. Throws OutputError (exit code 4) when it cannot be read.
 LoadedModel load_model(const base::Path& path, const std::string& weights, const ReadRunModel& read_run,
-                       const run::Runtime& runtime, at::Device device,
-                       const std::optional<base::Path>& adapter_base = std::nullopt);
+                       const run::Runtime& runtime, at::Device device, const LoadOptions& options = {});
 
 }  // namespace ddpm::denoise

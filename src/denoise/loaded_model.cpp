@@ -43,12 +43,12 @@ void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype) {
   model.unet->prepare_for_inference();
 }
 
-void write_mean(const LoadedModel* mean, base::Json& normalization) {
-  if (mean != nullptr) normalization[kMean] = digest_of_values(*mean);
+void write_mean(const LoadedModel* mean, base::Json& record) {
+  if (mean != nullptr) record[kMean] = digest_of_values(*mean);
 }
 
-void expect_mean(const base::Json& normalization, const LoadedModel* mean, const std::string& origin) {
-  const base::JsonFields values(normalization, origin, {}, base::JsonFields::Others::ignored);
+void expect_mean(const base::Json& record, const LoadedModel* mean, const std::string& origin) {
+  const base::JsonFields values(record, origin, {}, base::JsonFields::Others::ignored);
   if (!values.has(kMean)) return;
   const std::string& wanted = values.text(kMean);
   if (mean == nullptr) {

@@ -54,10 +54,11 @@ struct LoadedModel {
 /// nn::UNet2D::prepare_for_inference() computes from them.
 void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype);
 
-/// Says in the normalization of a model folder which regression its samples are added to, where there is one. The
-/// second function throws OutputError, which names `origin`, where that is not `mean`: the folder was changed.
-void write_mean(const LoadedModel* mean, base::Json& normalization);
-void expect_mean(const base::Json& normalization, const LoadedModel* mean, const std::string& origin);
+/// Says in the normalization of a model folder, or in a checkpoint's state, which regression samples are added to,
+/// where there is one. The second function throws OutputError, which names `origin`, where that is not `mean`: it was
+/// changed.
+void write_mean(const LoadedModel* mean, base::Json& record);
+void expect_mean(const base::Json& record, const LoadedModel* mean, const std::string& origin);
 
 /// Writes what training left out now and then, of what the model takes, beside the normalization that a model folder
 /// holds: guidance leaves it out, too. The second function reads it, and throws OutputError that names `origin`.

@@ -18,9 +18,10 @@ namespace ddpm::denoise {
 namespace {
 
 constexpr int64_t kMostShards = 256;
+constexpr int64_t kWantedGroups = 16;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 /// Raised when the same identity would give other bytes than before.
-constexpr int kRecipe = 1;
+constexpr int kRecipe = 2;
 
 class SampleWriter {
  public:
@@ -29,6 +30,7 @@ class SampleWriter {
         make_(make),
         runtime_(runtime),
         world_(runtime.session.world()),
+        group_(sample_group(set.count)),
         folder_(runtime.files, set.output, sample_shards(set.count, format().bytes())) {}
 
   SampledDataset run() {
@@ -53,7 +55,7 @@ class SampleWriter {
  private:
   [[nodiscard]] data::ImageFormat format() const { return set_.fields.front().format(); }
   [[nodiscard]] layout::Range samples(int64_t shard) const {
-    return layout::aligned_part(set_.count, folder_.shards(), shard, kSampleGroup);
+    return layout::aligned_part(set_.count, folder_.shards(), shard, group_);
   }
   [[nodiscard]] std::string fingerprint(int64_t shard) const {
     base::Sha256 digest;
@@ -84,8 +86,8 @@ class SampleWriter {
     std::vector<std::string> paths;
     for (const NumberColumn& column : set_.columns) paths.push_back(column.path);
     data::ShardWriter writer(runtime_.files, folder_.shard_file(shard), format(), paths, all.size());
-    for (int64_t first = all.begin; first < all.end; first += kSampleGroup) {
-      const int64_t n = std::min(kSampleGroup, all.end - first);
+    for (int64_t first = all.begin; first < all.end; first += group_) {
+      const int64_t n = std::min(group_, all.end - first);
       const at::Tensor images = make_(first, n, [&](double made) {
         progress(static_cast<double>(first - all.begin) + made * static_cast<double>(n));
       });
@@ -116,14 +118,20 @@ class SampleWriter {
   const MakeSamples& make_;
   const run::Runtime& runtime_;
   comm::Communicator& world_;
+  int64_t group_;
   data::GrowingFolder folder_;
   std::optional<observe::ProgressBar> bar_;
 };
 
 }  // namespace
 
+int64_t sample_group(int64_t samples) {
+  return std::clamp<int64_t>((samples + kWantedGroups - 1) / kWantedGroups, 1, kLargestGroup);
+}
+
 int64_t sample_shards(int64_t samples, uint64_t sample_bytes) {
-  const int64_t groups = (samples + kSampleGroup - 1) / kSampleGroup;
+  const int64_t group = sample_group(samples);
+  const int64_t groups = (samples + group - 1) / group;
   const int64_t by_number = std::min(kMostShards, groups);
   const auto bytes = static_cast<uint64_t>(samples) * sample_bytes;
   const auto by_bytes = static_cast<int64_t>((bytes + kMostBytes - 1) / kMostBytes);

@@ -44,9 +44,12 @@ struct SampledDataset {
   bool was_complete = false;   ///< the same command had made all of them
 };
 
-/// Samples that are made together. Some kernels' sums depend on how many images they see at once, so it is always as
-/// many, from a multiple of this number on; only the last ones of a set may be fewer.
-inline constexpr int64_t kSampleGroup = 16;
+inline constexpr int64_t kLargestGroup = 16;
+
+/// How many samples of a set are made together. Some kernels' sums depend on how many images they see at once, so this
+/// follows from the number of samples alone, and groups begin at multiples of it; only the last one may be smaller.
+/// Sets of less than 256 samples have smaller groups than kLargestGroup, so that 16 ranks have work.
+int64_t sample_group(int64_t samples);
 
 /// How many shards so many samples of that size make: of whole groups, at most 256, unless one would be larger than
 /// 1 GiB.

@@ -156,7 +156,8 @@ void expect_finite(const LossTable& table, const std::string& path) {
 LossModel load_loss_model(const base::Path& path, const std::string& weights, const run::Runtime& runtime,
                           at::Device device, const std::optional<base::Path>& adapter_base) {
   LossModel loaded{.path = path.string(),
-                   .model = denoise::load_model(path, weights, train::read_run_model, runtime, device, adapter_base)};
+                   .model = denoise::load_model(path, weights, train::read_run_model, runtime, device,
+                                                {.adapter_base = adapter_base})};
   denoise::prepare_for_sampling(loaded.model, at::kFloat);
   comm::agree(runtime.session.world(), [&] { read_training(loaded); });
   return loaded;

@@ -52,8 +52,8 @@ void describe_blocks(config::Section& section, UNet2DConfig& c) {
            {.min = 1, .max = kMaxChannels})
       .key("layers_per_block", c.layers_per_block, "Residual blocks per level on the way down; one more going up",
            {.min = 1, .max = kMaxLayers})
-      .key("mid_block_scale_factor", c.mid_block_scale_factor, "Divides the outputs of the mid block's layers",
-           {.min = 0, .above_min = true})
+      .key("mid_block_scale_factor", c.mid_block_scale_factor,
+           "Divides the outputs of the mid block's layers: any number but 0")
       .key("downsample_padding", c.downsample_padding,
            "Zeros around the image in strided convolutions; 0: below and to the right only", {.min = 0, .max = 1})
       .key("padding", c.padding,

@@ -32,6 +32,13 @@ at::Tensor sinusoid_frequencies(int64_t width, int64_t freq_shift, const at::Ten
   return at::exp(index * -std::log(kLongestPeriod) / static_cast<double>(half - freq_shift));
 }
 
+bool has_finite_sinusoids(int64_t width, int64_t freq_shift) {
+  const int64_t half = width / 2;
+  if (half == 0) return true;  // the only feature is the zero of an odd width
+  const double last = static_cast<double>(half - 1) / static_cast<double>(half - freq_shift);
+  return half != freq_shift && std::isfinite(std::exp(static_cast<float>(last * -std::log(kLongestPeriod))));
+}
+
 at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, int64_t freq_shift) {
   const at::Tensor frequencies = sinusoid_frequencies(width, freq_shift, t.options().dtype(at::kFloat));
   const at::Tensor angles = t.to(at::kFloat).unsqueeze(1) * frequencies.unsqueeze(0);

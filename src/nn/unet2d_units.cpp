@@ -160,7 +160,10 @@ OutputUnit::OutputUnit(const UNet2DConfig& c, bool adds_picture)
       adds_picture_(adds_picture),
       out_channels_(c.out_channels),
       conv_norm_out_("conv_norm_out", c.block_out_channels.front(),
-                     {.groups = c.norm_num_groups, .eps = c.norm_eps, .activation = Activation::silu}),
+                     {.groups = c.norm_num_groups,
+                      .eps = c.norm_eps,
+                      .activation = Activation::silu,
+                      .in_any_order = is_periodic(c)}),
       conv_out_("conv_out", c.block_out_channels.front(), c.out_channels,
                 {.dimensions = static_cast<int>(c.dimensions)}) {
   own(conv_norm_out_);

@@ -12,6 +12,7 @@
 #include "config/resolve.h"
 #include "nn/blocks/block_rules.h"
 #include "nn/blocks/block_table.h"
+#include "nn/time_embedding.h"
 
 namespace ddpm::nn {
 namespace {
@@ -34,6 +35,10 @@ void check_values(const UNet2DConfig& c) {
   config::check_values(schema);
 }
 
+void check_mid_block(const UNet2DConfig& c) {
+  if (c.mid_block_scale_factor == 0.0) refuse("mid_block_scale_factor", 0, "a number above 0 or below it");
+}
+
 void check_lengths(const UNet2DConfig& c) {
   const std::size_t levels = c.block_out_channels.size();
   if (levels == 0) refuse("block_out_channels", "[]", "at least one number of channels");
@@ -48,12 +53,17 @@ void check_lengths(const UNet2DConfig& c) {
   same_length("up_block_types", c.up_block_types);
 }
 
+void check_sinusoids(const UNet2DConfig& c) {
+  const int64_t width = c.block_out_channels.front();
+  if (c.time_embedding_type != TimeEmbedding::positional || has_finite_sinusoids(width, c.freq_shift)) return;
+  refuse("freq_shift", c.freq_shift,
+         fmt::format("a number other than half of the first {} channels, and none so little above that frequencies "
+                     "exceed float32",
+                     width));
+}
+
 void check_embeddings(const UNet2DConfig& c) {
-  const int64_t half = c.block_out_channels.front() / 2;
-  if (c.time_embedding_type == TimeEmbedding::positional && (half < 1 || c.freq_shift >= half)) {
-    refuse("freq_shift", c.freq_shift,
-           fmt::format("less than half of the first {} channels", c.block_out_channels.front()));
-  }
+  check_sinusoids(c);
   if (c.time_embedding_type == TimeEmbedding::learned && !c.num_train_timesteps) {
     refuse("num_train_timesteps", "null", "the number of time steps, since time_embedding_type = \"learned\"");
   }
@@ -112,6 +122,7 @@ void validate(const UNet2DConfig& c) {
   check_values(c);
   check_lengths(c);
   check_blocks(c);
+  check_mid_block(c);
   check_embeddings(c);
   check_sample_size(c);
   check_geometry(c);

@@ -147,7 +147,8 @@ void write_network(const denoise::LoadedModel& model, const ExportRequest& reque
 denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime,
                                   const std::optional<base::Path>& adapter_base = std::nullopt) {
   const bool root = runtime.session.world().rank() == 0;
-  return denoise::load_model(source, weights, read_run_model, runtime, root ? at::kCPU : at::kMeta, adapter_base);
+  return denoise::load_model(source, weights, read_run_model, runtime, root ? at::kCPU : at::kMeta,
+                             {.adapter_base = adapter_base});
 }
 
 }  // namespace

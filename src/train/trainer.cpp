@@ -19,6 +19,7 @@
 #include "train/driver.h"
 #include "train/export.h"
 #include "train/logging.h"
+#include "train/mean_record.h"
 #include "train/mean_source.h"
 #include "train/profiler.h"
 #include "train/remembered_facts.h"
@@ -64,6 +65,7 @@ class Trainer {
   TrainingSet training_set_;
   RememberedFacts facts_;
   BaseWeights base_weights_;
+  MeanRecord mean_record_;
   ValidationHistory history_;
   BestCheckpoint best_checkpoint_;
   EarlyStopping early_stopping_;
@@ -92,6 +94,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       training_set_(task_, world_, log_),
       facts_(gather_facts(task_, runtime)),
       base_weights_(config_, world_, log_),
+      mean_record_(task_.mean, world_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
       early_stopping_(history_, config_.early_stopping.patience),
@@ -105,8 +108,8 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
   logging_.count_epochs(task_.order.count());
   validation_.watch(step_, model_.unet);
   for (Callback* callback : std::initializer_list<Callback*>{
-           &profiler_, &training_set_, &facts_, &base_weights_, &validation_, &history_, &best_checkpoint_,
-           &early_stopping_, &samples_, &norms_, &display_, &logging_}) {
+           &profiler_, &training_set_, &facts_, &base_weights_, &mean_record_, &validation_, &history_,
+           &best_checkpoint_, &early_stopping_, &samples_, &norms_, &display_, &logging_}) {
     driver_.add(*callback);
   }
 }

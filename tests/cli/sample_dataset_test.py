@@ -104,6 +104,12 @@ class SampleDataset(unittest.TestCase):
         np.testing.assert_array_equal(index, np.arange(COUNT * MEMBERS) // MEMBERS)
         np.testing.assert_array_equal(member, np.arange(COUNT * MEMBERS) % MEMBERS)
 
+    def test_every_rank_has_work_of_a_small_set(self):
+        output = self.sample("small", "--class-label", "all", "--count", 9, run=self.plain, ranks=3)
+        writers = [h5py.File(shard)["images"].shape[0] for shard in sorted(output.glob("*.h5"))]
+        self.assertEqual(writers, [1] * 9, "shards are what ranks take in turn")
+        self.assertEqual(digests(output), digests(self.sample("small-1", "--class-label", "all", "--count", 9, run=self.plain)))
+
     def test_denormalized_values_are_those_of_the_training_set(self):
         model_range = self.ensemble("range")
         stored = self.ensemble("stored", "--denormalize")

@@ -82,17 +82,17 @@ class Folders(unittest.TestCase):
         DDPMPipeline(self.unet, DDPMScheduler(clip_sample=False)).save_pretrained(folder, **options)
         return folder
 
-    def draw(self, folder, ranks=1, check=True):
+    def draw(self, folder, *options, ranks=1, check=True):
         out = WORK / "out.npy"
         out.unlink(missing_ok=True)
         return ddpm("sample", "--model", folder, "--scheduler", "ddim", "--steps", 3, "--count", 2, "--initial-noise",
-                    WORK / "noise.npy", "--output", out, ranks=ranks, check=check)  # fmt: skip
+                    WORK / "noise.npy", "--output", out, *options, ranks=ranks, check=check)  # fmt: skip
 
-    def assert_drawn(self, folder, ranks=1):
-        self.draw(folder, ranks)
+    def assert_drawn(self, folder, *options, ranks=1, noise=None):
+        self.draw(folder, *options, ranks=ranks)
         scheduler = DDIMScheduler(clip_sample=False)
         scheduler.set_timesteps(3)
-        x = torch.tensor(self.noise)
+        x = torch.tensor(self.noise if noise is None else noise)
         for t in scheduler.timesteps:
             with torch.no_grad():
                 x = scheduler.step(self.unet(x, t).sample, t, x).prev_sample
@@ -112,6 +112,25 @@ class Folders(unittest.TestCase):
         self.assertGreater(len(list((folder / "unet").glob("*.safetensors"))), 2)
         self.assert_drawn(folder)
         self.assert_drawn(folder / "unet", ranks=2)
+
+    def test_a_folder_without_a_size_draws_images_of_that_which_is_asked_for(self):
+        folder = self.save("sizeless")
+        config = folder / "unet" / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "sample_size": None}))
+        self.assert_refused(folder, ["config.json has no sample_size", "--size HxW"])
+        for ranks in (1, 2):
+            self.assert_drawn(folder, "--size", "16x16", ranks=ranks)
+        for size, words in (("16x15", "a multiple of 2 is wanted"), ("16x16x16", "have 2 sides")):
+            process = self.draw(folder, "--size", size, check=False)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            (line,) = process.stderr.strip().splitlines()
+            self.assertIn(f"--size {size}: ", line)
+            self.assertIn(words, line)
+        np.save(WORK / "noise.npy", self.noise[..., :12])
+        try:
+            self.assert_drawn(folder, "--size", "16x12", noise=self.noise[..., :12])
+        finally:
+            np.save(WORK / "noise.npy", self.noise)
 
     def test_names_of_older_releases(self):
         folder = self.save("old")

@@ -53,6 +53,13 @@ TEST(UNet2DConfig, ImageSizesAreMultiplesOfTheHalvings) {
   EXPECT_NO_THROW(validate(c));
 }
 
+TEST(UNet2DConfig, AcceptsWhatDiffusersComputesInFiniteNumbers) {
+  UNet2DConfig c;
+  c.freq_shift = 136;  // the last frequency is 10000^(111 / 24)
+  c.mid_block_scale_factor = -1.0;
+  EXPECT_NO_THROW(validate(c));
+}
+
 struct Refusal {
   std::string name;
   std::function<void(UNet2DConfig&)> change;
@@ -108,6 +115,7 @@ const std::vector<Refusal> kRefusals = {
     {"learned", [](auto& c) { c.time_embedding_type = TimeEmbedding::learned; }, "num_train_timesteps", "null",
      "learned"},
     {"freq_shift", [](auto& c) { c.freq_shift = 112; }, "freq_shift", "112", "half of the first 224"},
+    {"overflowing_freq_shift", [](auto& c) { c.freq_shift = 113; }, "freq_shift", "113", "exceed float32"},
     {"two_class_embeddings",
      [](auto& c) {
        c.class_embed_type = ClassEmbedding::timestep;

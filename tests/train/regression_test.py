@@ -196,6 +196,32 @@ class Regression(unittest.TestCase):
             self.assertEqual((refused.returncode, len(refused.stderr.strip().splitlines())), (4, 1), refused.stderr)
             self.assertIn("holds one network", refused.stderr)
 
+    def test_another_regression_in_the_run_is_noticed(self):
+        """One that fits the run as well, and one of whose weights a bit is another."""
+        other, _ = self.train("yet-another-mean", "regression", steps=2)
+        run, process = self.train("exchanged", "ddpm", steps=2, diffusion={"mean_model": str(self.mean)})
+        self.assertEqual(process.returncode, 0, process.stderr)
+        kept = run / "mean_model"
+        for name in ("other", "bit"):
+            shutil.rmtree(kept)
+            shutil.copytree(other / "model" if name == "other" else self.mean / "model", kept)
+            if name == "bit":
+                (file,) = (kept / "unet").glob("*.safetensors")
+                content = bytearray(file.read_bytes())
+                content[-2] ^= 1
+                file.write_bytes(content)
+            before = sorted(run.rglob("*"))
+            for ranks in (1, 2):
+                process = ddpm("train", WORK / "exchanged.toml", "--train.steps", 4, ranks=ranks, check=False)
+                for refused in (process, self.draw(run, ranks=ranks, check=False)):
+                    lines = [line for line in refused.stderr.splitlines() if "error" in line]
+                    self.assertEqual((refused.returncode, len(lines)), (4, 1), refused.stderr)
+                    self.assertIn("in mean_model/ are others", lines[0])
+            self.assertEqual(sorted(run.rglob("*")), before)
+        shutil.rmtree(kept)  # it is read from where the configuration says, and is the same
+        ddpm("train", WORK / "exchanged.toml", "--train.steps", 4)
+        self.assertEqual(digest(kept), digest(self.mean / "model"))
+
     def test_plan_and_dry_run_count_the_regression(self):
         plans = []
         for keys in ({}, {"mean_model": str(self.mean)}):

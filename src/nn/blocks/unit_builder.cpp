@@ -12,7 +12,7 @@ namespace ddpm::nn {
 
 UnitBuilder::UnitBuilder(const UNet2DConfig& c)
     : c_(c),
-      norm_{.groups = c.norm_num_groups, .eps = c.norm_eps},
+      norm_{.groups = c.norm_num_groups, .eps = c.norm_eps, .in_any_order = is_periodic(c)},
       time_embedding_dim_(time_embedding_dim(c)),
       channels_(c.block_out_channels.front()) {
   add<InputUnit>(c);

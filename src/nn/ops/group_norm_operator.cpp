@@ -53,9 +53,10 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
                                const GroupNormOptions& options, const Partition* tiles, bool with_x) {
     const bool silu = options.activation == Activation::silu;
     const auto [y, sum, mean, rstd] =
-        tiles != nullptr && addend.is_cpu()
+        (tiles != nullptr || options.in_any_order) && addend.is_cpu()
             ? cpu::tiled_group_norm(addend, residual, weight, bias, shift_before, scale, shift_after, options.groups,
-                                    options.eps, silu, gather_numbers(*tiles))
+                                    options.eps, silu, options.in_any_order,
+                                    tiles != nullptr ? gather_numbers(*tiles) : GatherNumbers())
             : forward_operator().call(addend, residual, weight, bias, shift_before, scale, shift_after, options.groups,
                                       options.eps, silu);
     if (tiles != nullptr && addend.is_meta()) tell_of_numbers(*tiles, mean);

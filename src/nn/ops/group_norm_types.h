@@ -24,6 +24,8 @@ struct GroupNormOptions {
   int64_t groups = 32;  ///< divides the channels
   double eps = 1e-5;
   Activation activation = Activation::none;
+  /// On CPUs the statistics do not depend on the order of pixels: images on a torus may be rolled.
+  bool in_any_order = false;
 };
 
 /// Makes the numbers of all tiles of the images known to each: [images, groups, k] -> [tiles, images, groups, k].

@@ -64,6 +64,9 @@ CONFIGURATIONS = {
     "one_level": (
         {**SMALL, "block_out_channels": [18], "down_block_types": ["DownBlock2D"], "up_block_types": ["UpBlock2D"],
          "norm_num_groups": 3, "flip_sin_to_cos": False, "freq_shift": 1, "layers_per_block": 2, "attention_head_dim": 6}, 2, 7, 5),
+    "growing_frequencies": ({**SMALL, "freq_shift": 20, "mid_block_scale_factor": -1.5}, 2, 8, 8),
+    "one_channel": (
+        {**SMALL, "block_out_channels": [1, 4], "norm_num_groups": 1, "attention_head_dim": 1, "freq_shift": 3}, 2, 6, 4),
     "residual_blocks": (
         {**SMALL, "down_block_types": ["ResnetDownsampleBlock2D", "DownBlock2D"],
          "up_block_types": ["UpBlock2D", "ResnetUpsampleBlock2D"], "attention_head_dim": 3}, 2, 8, 8),
@@ -255,10 +258,9 @@ def main():
     torch.set_num_threads(1)
     let_filters_work_in_float64()
     if options.check_exports:
-        check_exports(options.output, options.check_exports)
-    elif options.random:
-        write_random(options.random, options.seed, options.output)
-        return
+        return check_exports(options.output, options.check_exports)
+    if options.random:
+        return write_random(options.random, options.seed, options.output)
     for name in [options.only] if options.only else CONFIGURATIONS:
         write(name, *make(CONFIGURATIONS[name], options.seed), options.output)
 

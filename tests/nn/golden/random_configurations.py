@@ -28,13 +28,14 @@ def blocks(r, levels):
     return down, up
 
 
-def embeddings(r):
+def embeddings(r, width):
     config = {"time_embedding_type": r.choices(["positional", "fourier", "learned"], [6, 2, 2])[0]}
     if config["time_embedding_type"] == "learned":
         config["num_train_timesteps"] = r.choice([10, 50])
     config["time_embedding_dim"] = r.choice([None, 24, 32])
     config["flip_sin_to_cos"] = r.random() < 0.7
-    config["freq_shift"] = r.choice([0, 0, 1])
+    # The last one makes frequencies grow, though little: larger angles would show the rounding of float32 alone.
+    config["freq_shift"] = r.choice([0, 0, 1, -2, 20 * width])
     classes = r.choices(["none", "table", "timestep", "identity"], [5, 2, 1, 1])[0]
     if classes == "table":
         config["num_class_embeds"] = r.choice([1, 7])
@@ -68,7 +69,7 @@ def draw(seed, i):
         "act_fn": r.choice(["silu", "swish", "mish", "gelu", "relu"]),
         "attention_head_dim": r.choice([None, 1, 2, 4, 8, 3]),
         "mid_block_type": r.choices(["UNetMidBlock2D", None], [4, 1])[0],
-        "mid_block_scale_factor": r.choice([1, 1.4142135623730951]),
+        "mid_block_scale_factor": r.choice([1, 1.4142135623730951, -1.5]),
         "add_attention": r.random() < 0.7,
         "attn_norm_num_groups": r.choice([None, None, 2, 4]),
         "resnet_time_scale_shift": r.choice(["default", "scale_shift"]),
@@ -78,7 +79,7 @@ def draw(seed, i):
         "norm_eps": r.choice([1e-5, 1e-3]),
         "center_input_sample": r.random() < 0.2,
         "dropout": r.choice([0.0, 0.1]),
-        **embeddings(r),
+        **embeddings(r, channels[0]),
     }
     unit = 2 ** (levels - 1)
     height, width = (unit * r.choice([2, 3, 4]) for _ in range(2))

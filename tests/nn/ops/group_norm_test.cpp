@@ -5,6 +5,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/roll.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -202,6 +203,24 @@ TEST(GroupNormSilu, SiluIsRightAtBothEnds) {
   const auto wanted = in_float64(c, in);
   EXPECT_TRUE(at::allclose(seen[0].to(at::kDouble), wanted[0], 1e-5, 1e-35)) << seen[0] << wanted[0];
   EXPECT_TRUE(seen[1].isfinite().all().item<bool>());
+}
+
+TEST(GroupNormSilu, InAnyOrderTheResultRollsWithTheImage) {
+  for (const int64_t channels : {64, 40, 6}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const NormCase c{2, channels, 2, 9, 11};
+      const NormInputs in = norm_inputs(c, dtype);
+      GroupNormOptions options{.groups = c.groups, .activation = Activation::silu, .in_any_order = true};
+      const auto normalised = [&](const at::Tensor& x) {
+        return group_norm_silu(channels_last(x), in.tensors[1], in.tensors[2], options, {}, Partition());
+      };
+      const auto rolled = [](const at::Tensor& x) { return at::roll(x, {5, 4}, {2, 3}); };
+      const at::Tensor y = normalised(in.tensors[0]);
+      EXPECT_TRUE(at::equal(normalised(rolled(in.tensors[0])), rolled(y))) << channels << " " << dtype;
+      options.in_any_order = false;
+      EXPECT_TRUE(at::allclose(normalised(in.tensors[0]).to(at::kFloat), y.to(at::kFloat), 1e-2, 1e-5));
+    }
+  }
 }
 
 TEST(GroupNormSilu, ANaNReachesItsGroupAndNoOther) {

@@ -25,7 +25,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward(
     const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& weight, const at::Tensor& bias,
     const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups,
     double eps, bool silu) {
-  return tiled_group_norm(addend, residual, weight, bias, shift_before, scale, shift_after, groups, eps, silu, {});
+  return tiled_group_norm(addend, residual, weight, bias, shift_before, scale, shift_after, groups, eps, silu,
+                          /*in_any_order=*/false, {});
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> backward(
@@ -48,14 +49,14 @@ bool has_group_norm(at::ScalarType dtype) { return has_kernels(dtype); }
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> tiled_group_norm(
     const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& weight, const at::Tensor& bias,
     const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups,
-    double eps, bool silu, const GatherNumbers& tiles) {
+    double eps, bool silu, bool in_any_order, const GatherNumbers& tiles) {
   at::Tensor y = at::empty_like(addend);
   at::Tensor sum = residual ? at::empty_like(addend) : at::Tensor();
   const at::Tensor& x = residual ? sum : addend;
   at::Tensor mean = at::empty({x.size(0), groups}, x.options().dtype(at::kFloat));
   at::Tensor rstd = at::empty_like(mean);
   const Affine affine(weight, bias, modulation_of(shift_before, scale, shift_after), x.size(0));
-  norm_forward({x, affine, {mean, rstd}, silu}, {addend, residual.value_or(at::Tensor())}, eps, y, tiles);
+  norm_forward({x, affine, {mean, rstd}, silu}, {addend, residual.value_or(at::Tensor())}, eps, in_any_order, y, tiles);
   return {std::move(y), std::move(sum), std::move(mean), std::move(rstd)};
 }
 

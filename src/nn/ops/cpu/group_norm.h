@@ -17,11 +17,12 @@ namespace ddpm::nn::cpu {
 bool has_group_norm(at::ScalarType dtype);
 
 /// The operators for images that are cut into tiles, of which this is one: statistics are those of all tiles. Gradients
-/// of what is per channel are this tile's part of them.
+/// of what is per channel are this tile's part of them. Whole images have no `tiles`. `in_any_order`: see
+/// GroupNormOptions.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> tiled_group_norm(
     const at::Tensor& addend, const OptionalTensor& residual, const at::Tensor& weight, const at::Tensor& bias,
     const OptionalTensor& shift_before, const OptionalTensor& scale, const OptionalTensor& shift_after, int64_t groups,
-    double eps, bool silu, const GatherNumbers& tiles);
+    double eps, bool silu, bool in_any_order, const GatherNumbers& tiles);
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> tiled_group_norm_backward(
     const at::Tensor& dy, const OptionalTensor& residual_gradient, const at::Tensor& x, const at::Tensor& weight,
     const at::Tensor& bias, const OptionalTensor& shift_before, const OptionalTensor& scale,

@@ -12,9 +12,10 @@ float to_float(BFloat16 value) { return std::bit_cast<float>(uint32_t{value.bits
 template <typename T>
 class Forward {
  public:
-  Forward(const NormBatch& batch, const Branches& branches, double eps, T* y)
+  Forward(const NormBatch& batch, const Branches& branches, double eps, bool in_any_order, T* y)
       : b_(batch),
         kernels_(group_norm_kernels<T>()),
+        add_moments_(in_any_order ? kernels_.moments_in_any_order : kernels_.moments),
         eps_(eps),
         x_(static_cast<const T*>(batch.x.const_data_ptr())),
         adds_(branches, batch.x),
@@ -34,7 +35,7 @@ class Forward {
     const int64_t offset = b_.offset(image, slab);
     const int64_t pixels = b_.slabs.pixels(slab);
     add(offset, pixels * b_.channels);
-    kernels_.moments(x_ + offset, pixels, b_.channels, origins_.of(image, 0), sums_.of(image, slab));
+    add_moments_(x_ + offset, pixels, b_.channels, origins_.of(image, 0), sums_.of(image, slab));
   }
 
   void middle(int64_t image) {
@@ -133,6 +134,7 @@ class Forward {
 
   const NormBatch& b_;
   const GroupNormKernels<T>& kernels_;
+  decltype(GroupNormKernels<T>::moments) add_moments_;
   double eps_;
   const T* x_;
   Addition adds_;
@@ -145,10 +147,10 @@ class Forward {
 
 }  // namespace
 
-void norm_forward(const NormBatch& batch, const Branches& branches, double eps, const at::Tensor& y,
+void norm_forward(const NormBatch& batch, const Branches& branches, double eps, bool in_any_order, const at::Tensor& y,
                   const GatherNumbers& tiles) {
   for_dtype(batch.x, [&]<typename T>(T* /*of*/) {
-    Forward<T> pass(batch, branches, eps, static_cast<T*>(y.mutable_data_ptr()));
+    Forward<T> pass(batch, branches, eps, in_any_order, static_cast<T*>(y.mutable_data_ptr()));
     if (!tiles) return run_two_passes(batch.slabs, pass);
     run_two_passes(batch.slabs, pass, [&] { pass.meet(tiles); });
   });

@@ -70,6 +70,50 @@ void moments(const T* x, int64_t pixels, int64_t channels, const float* origin, 
   }
 }
 
+/// Adds Σ d and Σ d² of d = x - origin over a tile's pixels to `sums`, in float64 from the first pixel on. One column
+/// of kColumn vectors of channels.
+template <int kLanes, int kColumn, typename T>
+DDPM_INLINE void tile_moments_in_any_order(const T* x, int64_t pixels, int64_t channels, int64_t count,
+                                           const float* origin, double* sums) {
+  Doubles<kLanes> centre[kColumn];
+  Doubles<kLanes> sum[kColumn];
+  Doubles<kLanes> squares[kColumn];
+  for (int v = 0; v < kColumn; ++v) {
+    centre[v] = doubles<kLanes>(load<kLanes>(origin + v * kLanes, count));
+    sum[v] = load_doubles<kLanes>(sums + v * kLanes, count);
+    squares[v] = load_doubles<kLanes>(sums + channels + v * kLanes, count);
+  }
+  for (int64_t p = 0; p < pixels; ++p) {
+    for (int v = 0; v < kColumn; ++v) {
+      const Doubles<kLanes> d = doubles<kLanes>(load<kLanes>(x + p * channels + v * kLanes, count)) - centre[v];
+      sum[v] += d;
+      squares[v] += d * d;
+    }
+  }
+  for (int v = 0; v < kColumn; ++v) {
+    store_doubles<kLanes>(sums + v * kLanes, sum[v], count);
+    store_doubles<kLanes>(sums + channels + v * kLanes, squares[v], count);
+  }
+}
+
+template <int kLanes, typename T>
+void moments_in_any_order(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums) {
+  constexpr int kHalf = kLanes / 2;  // a vector of float64 is as wide as one of twice as many floats
+  constexpr int kColumn = 4;         // two chains of additions each
+  for (int64_t i = 0; i < 2 * channels; ++i) sums[i] = 0.0;
+  for (int64_t p = 0; p < pixels; p += kTile) {
+    const T* const tile = x + p * channels;
+    const int64_t n = least(kTile, pixels - p);
+    int64_t c = 0;
+    for (; c + kColumn * kHalf <= channels; c += kColumn * kHalf) {
+      tile_moments_in_any_order<kHalf, kColumn>(tile + c, n, channels, kHalf, origin + c, sums + c);
+    }
+    for (; c < channels; c += kHalf) {
+      tile_moments_in_any_order<kHalf, 1>(tile + c, n, channels, least(kHalf, channels - c), origin + c, sums + c);
+    }
+  }
+}
+
 template <int kLanes, bool kSilu, typename T>
 DDPM_INLINE void normalise_rows(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, T* y) {
   for (int64_t p = 0; p < pixels; ++p) {

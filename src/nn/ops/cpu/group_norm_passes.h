@@ -20,7 +20,7 @@ namespace ddpm::nn::cpu {
 
 /// Fills y, like batch.x, and the statistics. Where `branches` has a residual, also batch.x, their sum. `tiles`: empty
 /// for whole images.
-void norm_forward(const NormBatch& batch, const Branches& branches, double eps, const at::Tensor& y,
+void norm_forward(const NormBatch& batch, const Branches& branches, double eps, bool in_any_order, const at::Tensor& y,
                   const GatherNumbers& tiles);
 
 /// Gradients of the images are like batch.x, the others float32 like Affine.

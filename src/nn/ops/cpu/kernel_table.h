@@ -14,6 +14,7 @@ template <int kLanes, typename T>
 constexpr GroupNormKernels<T> group_norm_table() {
   return {.add = add_values<kLanes, T>,
           .moments = moments<kLanes, T>,
+          .moments_in_any_order = moments_in_any_order<kLanes, T>,
           .normalise = normalise<kLanes, T>,
           .gradient_sums = gradient_sums<kLanes, T>,
           .input_gradient = input_gradient<kLanes, T>};

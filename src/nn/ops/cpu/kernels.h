@@ -37,6 +37,8 @@ struct GroupNormKernels {
   void (*add)(const T* a, const T* b, int64_t values, T* sum);
   /// sums[0][c] = Σ (x - origin[c]), sums[1][c] = Σ (x - origin[c])², rows of `channels`.
   void (*moments)(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums);
+  /// The same in float64 throughout, at twice the time: sums whose float32 values do not depend on the order of pixels.
+  void (*moments_in_any_order)(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums);
   /// y = u, or u · sigmoid(u) with `silu`
   void (*normalise)(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, bool silu, T* y);
   /// du, and sums[0][c] = Σ du, sums[1][c] = Σ du · x̂, sums[2][c] = Σ x̂ with du not rounded to T.

@@ -29,6 +29,9 @@ template <int kLanes>
 using Halves = typename VectorOf<kLanes, uint16_t>::Type;
 
 template <int kLanes>
+using Doubles = typename VectorOf<kLanes, double>::Type;
+
+template <int kLanes>
 DDPM_INLINE Floats<kLanes> broadcast(float value) {
   return value - Floats<kLanes>{};
 }
@@ -77,6 +80,31 @@ DDPM_INLINE void store(T* to, Floats<kLanes> v, int64_t count) {
   T some[kLanes];
   store<kLanes>(some, v);
   for (int64_t i = 0; i < count; ++i) to[i] = some[i];
+}
+
+template <int kLanes>
+DDPM_INLINE Doubles<kLanes> doubles(Floats<kLanes> v) {
+  return __builtin_convertvector(v, Doubles<kLanes>);
+}
+
+template <int kLanes>
+DDPM_INLINE Doubles<kLanes> load_doubles(const double* from, int64_t count) {
+  Doubles<kLanes> v = {};
+  if (count == kLanes) {
+    __builtin_memcpy(&v, from, sizeof(v));
+    return v;
+  }
+  for (int64_t i = 0; i < count; ++i) v[i] = from[i];
+  return v;
+}
+
+template <int kLanes>
+DDPM_INLINE void store_doubles(double* to, Doubles<kLanes> v, int64_t count) {
+  if (count == kLanes) {
+    __builtin_memcpy(to, &v, sizeof(v));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i] = v[i];
 }
 
 /// b where a is not larger, a NaN in b too.
