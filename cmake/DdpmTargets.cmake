@@ -143,7 +143,7 @@ function(ddpm_add_test name)
   endif()
   target_link_libraries(${name} PRIVATE ddpm_test_mpi)
   foreach(ranks IN LISTS arg_RANKS)
-    add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none -np ${ranks} $<TARGET_FILE:${name}> ${arg_ARGS})
+    add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${DDPM_MPIEXEC_FLAGS} -np ${ranks} $<TARGET_FILE:${name}> ${arg_ARGS})
     set_tests_properties(
       ${name}.np${ranks}
       PROPERTIES TIMEOUT ${arg_TIMEOUT}
@@ -187,7 +187,7 @@ function(ddpm_add_script_test name)
     PROPERTIES TIMEOUT ${arg_TIMEOUT}
                PROCESSORS ${arg_PROCESSORS}
                LABELS "${arg_LABELS}"
-               ENVIRONMENT "${DDPM_TEST_ENVIRONMENT};DDPM=$<TARGET_FILE:ddpm>;DDPM_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+               ENVIRONMENT "${DDPM_TEST_ENVIRONMENT};${DDPM_TEST_LAUNCHER};DDPM=$<TARGET_FILE:ddpm>;DDPM_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
 endfunction()
 
 function(ddpm_add_python_test name file)
@@ -210,6 +210,24 @@ function(ddpm_add_python_test name file)
     PROCESSORS
     ${arg_PROCESSORS})
 endfunction()
+
+# What lets mpiexec start more ranks than there are cores, and through what srun does.
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE ddpm_mpiexec_version ERROR_QUIET)
+if(ddpm_mpiexec_version MATCHES "Open MPI|OpenRTE")
+  set(DDPM_MPIEXEC_FLAGS --oversubscribe --bind-to none)
+  set(ddpm_srun_mpi pmix)
+  set(ddpm_variable_of_ranks -x)
+else()
+  set(DDPM_MPIEXEC_FLAGS -bind-to none)
+  set(ddpm_srun_mpi pmi2)
+  set(ddpm_variable_of_ranks -genv)
+endif()
+# Ranks load what compares their collectives. A sanitizer wants to be loaded first, and does without.
+if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  list(APPEND DDPM_MPIEXEC_FLAGS ${ddpm_variable_of_ranks} "LD_PRELOAD=$<TARGET_FILE:ddpm_collective_check>")
+endif()
+list(JOIN DDPM_MPIEXEC_FLAGS " " ddpm_mpiexec_words)
+set(DDPM_TEST_LAUNCHER "DDPM_MPIEXEC=${MPIEXEC_EXECUTABLE};DDPM_MPIEXEC_FLAGS=${ddpm_mpiexec_words};DDPM_TEST_SRUN_MPI=${ddpm_srun_mpi}")
 
 # Tests share few cores: one thread per rank, idle ranks yield, and root (a container's usual user) may start mpiexec. When a
 # rank ends with an error, mpiexec sleeps for a second before each of two signals to ranks that have ended, too: hundreds of

@@ -96,13 +96,15 @@ configure() { quietly '^-- (LibTorch|Test|CUDA)|Warning' cmake --preset "$@"; }
 
 # mpirun with $1 ranks on this machine. Ranks share the cores, whatever their number: ddpm gives each an even share.
 on_ranks() {
-  local ranks=$1
+  local ranks=$1 flags=(-bind-to none)
   shift
+  # MPICH's starts as many ranks as it is told to without being asked twice.
+  if mpirun --version 2>&1 | grep -qE 'Open ?(MPI|RTE)'; then flags=(--oversubscribe --bind-to none); fi
   (
     if [ "$(id -u)" -eq 0 ]; then
       # Open MPI asks root twice; in a container there is often no other user.
       export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
-    mpirun --oversubscribe --bind-to none -np "$ranks" "$@" </dev/null
+    mpirun "${flags[@]}" -np "$ranks" "$@" </dev/null
   )
 }

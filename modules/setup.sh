@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Finds or installs everything that ddpm is built with.
 #
-#   modules/setup.sh [--tests] [--cuda] [--fonts] [--pictures] [--no-packages] [--help]
+#   modules/setup.sh [--tests] [--mpi NAME] [--cuda] [--fonts] [--pictures] [--no-packages] [--help]
 #
 #   --tests         also the tools that tests/run.sh and .ci/run need
+#   --mpi NAME      with which MPI, and HDF5 for it: openmpi, which is meant without this, or mpich
 #   --cuda          also a CUDA compiler, NCCL, and the libraries that PyTorch opens on GPUs (2 GB from PyPI, 4 GB unpacked)
 #   --fonts         also the fonts whose letters jobs/quickstart.sh trains on (3 MB, unpacked into the cache, not installed)
 #   --pictures      also icons, on which benchmarks train (32 MB, likewise)
@@ -26,13 +27,15 @@ readonly nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda
 readonly wheels=("torch==$torch_version" "nvidia-cuda-runtime==13.0.96" "nvidia-cuda-cupti==13.0.85")
 readonly build_packages=(
   g++ cmake ninja-build ccache pkg-config
-  libopenmpi-dev openmpi-bin libhdf5-openmpi-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
   libpng-dev libjpeg62-turbo-dev zlib1g-dev libdeflate-dev liblz4-dev libzstd-dev
   libwebp-dev libtiff-dev libarchive-dev libkissfft-dev libfreetype-dev
   libssl-dev libgtest-dev libgmock-dev
   python3 python3-venv ca-certificates
 )
+# Both may be installed beside each other; the preset mpich of CMakePresets.json takes the second.
+readonly openmpi_packages=(libopenmpi-dev openmpi-bin libhdf5-openmpi-dev)
+readonly mpich_packages=(libmpich-dev mpich libhdf5-mpich-dev)
 # Tests start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
 readonly test_packages=(
   clang-format clang-tidy clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox iproute2
@@ -263,11 +266,18 @@ fetch_files() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_fonts=no with_tests=no with_cuda=no argument cache
-  local known="known are --tests, --cuda, --fonts, --pictures, --no-packages and --help"
-  for argument in "$@"; do
+  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_fonts=no with_tests=no with_cuda=no mpi=openmpi argument cache
+  local known="known are --tests, --mpi, --cuda, --fonts, --pictures, --no-packages and --help"
+  while [ $# -gt 0 ]; do
+    argument=$1
+    shift
     case $argument in
       --tests) with_tests=yes; packages+=("${test_packages[@]}") ;;
+      --mpi)
+        mpi=${1:-}
+        [ "$mpi" = openmpi ] || [ "$mpi" = mpich ] || refuse_argument modules/setup.sh "--mpi $mpi" "wanted: --mpi openmpi or --mpi mpich"
+        shift
+        ;;
       --cuda) with_cuda=yes ;;
       --fonts) with_fonts=yes ;;
       --pictures) with_pictures=yes ;;
@@ -276,6 +286,8 @@ main() {
       *) refuse_argument modules/setup.sh "$argument" "$known" ;;
     esac
   done
+
+  if [ $mpi = mpich ]; then packages+=("${mpich_packages[@]}"); else packages+=("${openmpi_packages[@]}"); fi
 
   say "Packages"
   if [ $with_packages = yes ]; then

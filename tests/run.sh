@@ -5,19 +5,23 @@
 #
 # ctest's summary comes last. Before it, the configuration says which tests this machine cannot run. DDPM_CUDA=OFF (or ON)
 # decides about the CUDA part; otherwise it is built where CUDA is found. DDPM_WERROR=ON makes warnings errors.
+# DDPM_MPI=mpich sets up, builds and tests with MPICH in place of Open MPI, in build/mpich.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . modules/common.sh
 only_ctests tests/run.sh "$@"
 
-modules/setup.sh --tests
+mpi=${DDPM_MPI:-openmpi}
+modules/setup.sh --tests --mpi "$mpi"
+preset=release
+[ "$mpi" = openmpi ] || preset=$mpi
 say "Python peers"
 tests/peers/setup.sh
 
 say "Build"
-configure release -DDDPM_TESTS=ON -DDDPM_UNITY=ON -DDDPM_WERROR="${DDPM_WERROR:-OFF}" -DDDPM_CUDA="${DDPM_CUDA:-AUTO}"
-cmake --build build/release --parallel "$(build_jobs)"
+configure "$preset" -DDDPM_TESTS=ON -DDDPM_UNITY=ON -DDDPM_WERROR="${DDPM_WERROR:-OFF}" -DDDPM_CUDA="${DDPM_CUDA:-AUTO}"
+cmake --build "build/$preset" --parallel "$(build_jobs)"
 
 say "Tests"
 # Most tests wait half of their time, for a start, a time limit or a disk: twice as many ranks as cores run at once.
-exec ctest --test-dir build/release --parallel $((2 * $(nproc))) --output-on-failure --no-tests=error "$@" </dev/null
+exec ctest --test-dir "build/$preset" --parallel $((2 * $(nproc))) --output-on-failure --no-tests=error "$@" </dev/null

@@ -10,7 +10,8 @@
 namespace ddpm::base {
 
 std::optional<ParentLauncher> parent_launcher() {
-  constexpr std::array<std::string_view, 5> kLaunchers = {"mpirun", "mpiexec", "orterun", "orted", "prted"};
+  constexpr std::array<std::string_view, 6> kLaunchers = {"mpirun", "mpiexec", "orterun",
+                                                          "orted",  "prted",   "hydra_pmi_proxy"};
   ParentLauncher parent{.pid = getppid(), .name = {}};
   std::ifstream file("/proc/" + std::to_string(parent.pid) + "/comm");
   std::getline(file, parent.name);

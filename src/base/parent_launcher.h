@@ -13,8 +13,8 @@ struct ParentLauncher {
   std::string name;  ///< "mpirun"
 };
 
-/// The parent process, where it is mpirun or a daemon of its (on hosts that mpirun does not run on). None under another
-/// parent: a shell, or slurmstepd.
+/// The parent process, where it is mpirun or a daemon of its (Open MPI has one on hosts that mpirun does not run on,
+/// MPICH on every host). None under another parent: a shell, or slurmstepd.
 std::optional<ParentLauncher> parent_launcher();
 
 }  // namespace ddpm::base

@@ -11,13 +11,10 @@
 
 #include "base/error.h"
 #include "base/parent_launcher.h"
+#include "comm/mpi_library.h"
 
 namespace ddpm::comm {
 namespace {
-
-constexpr std::string_view kAdvice =
-    "start it with srun --mpi=pmix (DDPM_SRUN_MPI=pmix for the job scripts), or with the mpirun of the MPI library it "
-    "was built with";
 
 struct Promise {
   std::string variable;
@@ -73,14 +70,14 @@ void check_launch(int world_size, const Environment& environment) {
   if (const auto promise = promise_of_launcher(environment)) {
     if (promise->ranks <= world_size) return;
     throw base::CommunicationError("{}={} promised {} ranks, but MPI found a world of {}; {}", promise->variable,
-                                   promise->ranks, promise->ranks, world_size, kAdvice);
+                                   promise->ranks, promise->ranks, world_size, launch_advice());
   }
   const auto job = promise_in(environment, "SLURM_NTASKS");
   if (world_size == 1 && job && job->ranks > 1) {
     throw base::CommunicationError(
         "the Slurm job has {} tasks (SLURM_NTASKS), but the program was "
         "started bare as one rank; {} (one rank is had by srun --ntasks=1)",
-        job->ranks, kAdvice);
+        job->ranks, launch_advice());
   }
 }
 
@@ -88,11 +85,11 @@ bool launched_by_srun(const Environment& environment) {
   return environment("SLURM_STEP_ID") && environment("SLURM_PROCID") && !environment("OMPI_COMM_WORLD_SIZE");
 }
 
-void check_can_start(const Environment& environment) {
+void check_pmix(const Environment& environment) {
   if (!launched_by_srun(environment) || environment("PMIX_RANK")) return;
   throw base::CommunicationError("srun started task {} of {} without a PMIx server (no PMIX_RANK); {}",
                                  *environment("SLURM_PROCID"), environment("SLURM_STEP_NUM_TASKS").value_or("?"),
-                                 kAdvice);
+                                 launch_advice());
 }
 
 void die_with_launcher() {

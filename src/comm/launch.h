@@ -35,9 +35,9 @@ bool launched_as_first(const Environment& environment);
 /// Whether srun itself started this process as a rank, rather than an mpirun inside a Slurm job.
 bool launched_by_srun(const Environment& environment);
 
-/// Throws CommunicationError when this is a task of an srun that offers no PMI server, which Open MPI would answer by
-/// ending the process inside MPI_Init. Before MPI_Init.
-void check_can_start(const Environment& environment);
+/// Throws CommunicationError when this is a task of an srun that offers no PMIx server, without which Open MPI has no
+/// world.
+void check_pmix(const Environment& environment);
 
 /// Has the kernel kill this process when the mpirun or orted that started it dies: Open MPI leaves its ranks behind.
 /// Does nothing under another parent (a shell, slurmstepd, which looks after its tasks itself).

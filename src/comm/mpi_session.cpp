@@ -13,6 +13,7 @@
 #include "comm/collectives.h"
 #include "comm/launch.h"
 #include "comm/mpi_communicator.h"
+#include "comm/mpi_library.h"
 #include "comm/reach.h"
 #include "comm/session.h"
 #include "comm/solo_communicator.h"
@@ -25,28 +26,13 @@ namespace {
 constexpr unsigned kAbortSeconds = 5;
 constexpr auto kTimeToBeHeard = std::chrono::milliseconds(500);
 
-#ifdef OPEN_MPI
-/// A process that no launcher started has nobody to talk to. Left to itself, Open MPI starts a daemon for it and looks
-/// at network adapters (libpsm2 takes 0.2 s), a third of a second in all. Isolated like this, all processes of a user
-/// would share one session folder, of job family 0, and remove it under each other's feet; one process needs none. What
-/// the user has set stays.
-void expect_one_process() {
-  setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
-  setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-  setenv("OMPI_MCA_pml", "ob1", 0);
-  setenv("OMPI_MCA_btl", "self", 0);
-}
-#endif
-
 /// See base/limited_child.h: the program forks while MPI runs. What the user has set stays.
 void keep_network_memory_from_children() { setenv("RDMAV_FORK_SAFE", "1", 0); }
 
 void init_mpi(int& argc, char**& argv) {
   keep_network_memory_from_children();
-#ifdef OPEN_MPI
-  check_can_start(process_environment());
+  if (needs_pmix()) check_pmix(process_environment());
   if (!launched_rank(process_environment())) expect_one_process();
-#endif
   die_with_launcher();
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");

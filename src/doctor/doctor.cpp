@@ -12,7 +12,7 @@
 #include "base/sha256.h"
 #include "bench/comm_bench.h"
 #include "comm/collectives.h"
-#include "comm/library_version.h"
+#include "comm/mpi_library.h"
 #include "comm/watchdog.h"
 #include "doctor/greeting.h"
 #include "doctor/judge.h"

@@ -13,7 +13,7 @@
 #include "base/host_name.h"
 #include "base/sha256.h"
 #include "base/version.h"
-#include "comm/library_version.h"
+#include "comm/mpi_library.h"
 #include "device/affinity.h"
 #include "device/gpu_signs.h"
 

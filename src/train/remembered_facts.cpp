@@ -8,7 +8,7 @@
 #include "base/counted.h"
 #include "base/version.h"
 #include "comm/collectives.h"
-#include "comm/library_version.h"
+#include "comm/mpi_library.h"
 #include "device/device_library.h"
 #include "device/processor_name.h"
 #include "train/readable_state.h"

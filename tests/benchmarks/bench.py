@@ -46,7 +46,7 @@ def run(command, **more):
 
 
 def on_ranks(ranks, *command, options=(), **more):
-    return run([ddpm_run.MPIEXEC, "--oversubscribe", "--bind-to", "none", *options, "-np", ranks, *command], **more)
+    return run([*ddpm_run.MPIRUN, *options, "-np", ranks, *command], **more)
 
 
 def dataset(work, size=32, count=256):

@@ -126,7 +126,7 @@ class Hosts:
 
     def _launch(self, options):
         return [
-            bench.ddpm_run.MPIEXEC, "--bind-to", "none",
+            bench.ddpm_run.MPIRUN[0], "--bind-to", "none",
             "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", self.folder / "agent",
             "--mca", "btl", "self,vader,tcp", "--map-by", "slot", "--mca", "btl_tcp_if_include", "10.213.77.0/24",
             "--mca", "oob_tcp_if_include", "10.213.77.0/24",

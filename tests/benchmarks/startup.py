@@ -47,7 +47,7 @@ def main():
             bench.write_config(
                 args.work, "startup", MODELS[args.model], batch={"global_size": 8, "micro_size": 4}, train={"steps": 4}
             )
-            launcher = [ddpm_run.MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", "2"] if ranks == 2 else []
+            launcher = [*ddpm_run.MPIRUN, "-np", "2"] if ranks == 2 else []
             seconds.setdefault(f"first step, {ranks} rank(s)", []).append(until_first_step([*launcher, *command], folder))
         if args.python:
             code = PYTHON.format(model=MODELS[args.model])

@@ -23,6 +23,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from launcher import MPIRUN  # noqa: E402
+
 # Calls that can change a file; opening counts where it creates.
 CALLS = (
     "open openat creat write pwrite64 writev pwritev fsync fdatasync sync_file_range rename renameat renameat2 mkdir mkdirat "
@@ -53,7 +56,6 @@ class Harness:
     def __init__(self, build, work):
         self.program = pathlib.Path(build).resolve() / "tests" / "checkpoint" / "checkpoint_save_program"
         self.work = work
-        self.mpiexec = os.environ.get("DDPM_MPIEXEC", "mpirun")
         self.run = work / "run"
         self.trace = work / "trace"
         self.go = work / "run.go"
@@ -65,7 +67,7 @@ class Harness:
         self.go.unlink(missing_ok=True)
         self.trace.unlink(missing_ok=True)
         before, during = KINDS[kind]
-        command = [self.mpiexec, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), str(self.program)]
+        command = [*MPIRUN, "-np", str(ranks), str(self.program)]
         command += ["save", str(self.run), str(traced), *before, during]
         lines, tracer = [], None
         job = subprocess.Popen(
@@ -141,7 +143,7 @@ class Harness:
     def verify(self, kind, lines):
         """Throws unless what is left is whole and holds what was acknowledged."""
         done = subprocess.run(
-            [self.mpiexec, "--bind-to", "none", "-np", "1", str(self.program), "verify", str(self.run)],
+            [*MPIRUN, "-np", "1", str(self.program), "verify", str(self.run)],
             capture_output=True, text=True, timeout=TIMEOUT_S, env=ENVIRONMENT, stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
         found = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FOUND ")]

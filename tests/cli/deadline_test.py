@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import is_running, processor_seconds, ranks_of, wait_until  # noqa: E402
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 DEADLINE_S = 3
@@ -35,7 +35,7 @@ class Job:
 
     def __init__(self, command, last=(), deadline=DEADLINE_S):
         command = [str(word) for word in (DDPM, *command)]
-        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", "1"]
+        launcher = [*MPIRUN, "-np", "1"]
         env = {**os.environ, "DDPM_PROGRESS_TIMEOUT_S": str(deadline), "SLURMD_NODENAME": HOST}
         self.deadline = deadline
         self.process = subprocess.Popen(

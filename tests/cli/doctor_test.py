@@ -11,8 +11,8 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_job import is_running, wait_until  # noqa: E402
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_job import is_running, ranks_of, wait_until  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 AREAS = ["ranks", "versions", "environment", "binding", "memory", "limits", "GPUs", "links", "clocks", "run folder"]
@@ -21,7 +21,7 @@ QUICK = ("--max-mib", 1, "--file-mib", 1)
 
 def contexts(*commands):
     """One rank for each command, all of one job."""
-    launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none"]
+    launcher = MPIRUN
     for i, command in enumerate(commands):
         launcher += ([":"] if i else []) + ["-np", "1", *map(str, command)]
     return subprocess.run(launcher, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -108,11 +108,11 @@ class Doctor(unittest.TestCase):
         # Large files: the test of the folder is surely not over when the rank is stopped.
         command = [DDPM, "doctor", "--output", str(self.folder), "--max-mib", "1", "--file-mib", "256", "--timeout", "10"]
         with subprocess.Popen(
-            [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", "2", *command],
+            [*MPIRUN, "-np", "2", *command],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         ) as process:  # fmt: skip
             wait_until(lambda: any(self.folder.iterdir()), TIMEOUT_S, "the test of the folder")
-            stopped = self.pid_of_rank(process.pid, 1)
+            stopped = ranks_of(process.pid)[1]
             os.kill(stopped, signal.SIGSTOP)
             try:
                 _, said = process.communicate(timeout=TIMEOUT_S)
@@ -123,17 +123,6 @@ class Doctor(unittest.TestCase):
         # A rank speaks once a second: where it was last may be the part before.
         self.assertRegex(said, r"ddpm: error: .*rank 1 on \S+ is late: .*, silent for \d+ s; --timeout = 10")
         self.expect_nothing_left()
-
-    def pid_of_rank(self, launcher, rank):
-        for folder in pathlib.Path("/proc").iterdir():
-            try:
-                if not folder.name.isdigit() or f"PPid:\t{launcher}\n" not in (folder / "status").read_text():
-                    continue
-                if f"OMPI_COMM_WORLD_RANK={rank}\0" in (folder / "environ").read_text():
-                    return int(folder.name)
-            except OSError:
-                continue
-        raise AssertionError(f"no rank {rank}")
 
     def test_bad_options_are_usage(self):
         for options in (("--timeout", 0), ("--timeout", "nan"), ("--max-mib", 0), ("--file-mib", -1), ("x",)):

@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import wait_until  # noqa: E402
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, files_below, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, files_below, make_dataset, metrics, write_config  # noqa: E402
 from plain_hdf5 import UNDEFINED, plain_hdf5  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -86,7 +86,7 @@ class ChangedFiles(unittest.TestCase):
         # Nothing is read ahead: otherwise it would take a minute until training reaches what was read after the change.
         config = write_config(WORK / f"{name}.toml", run, path, train={"steps": 100_000}, data={"prefetch": 0},
                               checkpoint={"every_steps": 2}, batch={"global_size": 4})  # fmt: skip
-        command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
+        command = [*MPIRUN, "-np", str(ranks)] if ranks > 1 else []
         with subprocess.Popen([*command, DDPM, "train", config], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True) as process:  # fmt: skip
             try:

@@ -24,7 +24,7 @@ import torch
 from diffusers import DDIMScheduler, UNet2DModel
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import DDPM, MPIEXEC, ddpm, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, ddpm, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE, MEMBERS = 15, 16, 3
@@ -161,7 +161,7 @@ class SampleDataset(unittest.TestCase):
         kills = 0
         for attempt in range(10 * OPTIONS.kills):
             ranks = 1 + attempt % 3
-            launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
+            launcher = [*MPIRUN, "-np", str(ranks)] if ranks > 1 else []
             process = subprocess.Popen([*launcher, *map(str, command)], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
             patience = 0.2 + 1.2 * chance.random() * seconds / OPTIONS.kills  # less than all of the time, as long as it is killed

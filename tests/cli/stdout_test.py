@@ -12,7 +12,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 
@@ -139,7 +139,7 @@ class Stdout(unittest.TestCase):
     def test_ranks_agree_on_a_lost_result(self):
         # mpirun reads the ranks' stdout, so that they see its failures only where a rank's own stdout fails.
         process = subprocess.run(
-            [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", "2", "bash", "-c", '"$@" >/dev/full', "bash", DDPM,
+            [*MPIRUN, "-np", "2", "bash", "-c", '"$@" >/dev/full', "bash", DDPM,
              "config", "show"],
             capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # fmt: skip
         self.lost(process, "No space left on device")

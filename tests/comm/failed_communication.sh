@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# failed_communication.sh MPIEXEC PROGRAM: a failure that the main thread does not see ends the job, with a line that says
+# failed_communication.sh PROGRAM MPIEXEC FLAGS...: a failure that the main thread does not see ends the job, with a line that says
 # whose it was.
 set -uo pipefail
 
 # expect HOW CODE LINE: `PROGRAM HOW` on two ranks ends with the exit code, and says the line.
 expect() {
-  timeout --kill-after=5 15 "$mpiexec" --oversubscribe --bind-to none -np 2 "$program" "$1" 2>"said-$1.txt"
+  timeout --kill-after=5 15 "${mpiexec[@]}" -np 2 "$program" "$1" 2>"said-$1.txt"
   local code=$?
   if ((code != $2)) || ! grep -q "$3" "said-$1.txt"; then
     cat "said-$1.txt" >&2
@@ -14,8 +14,9 @@ expect() {
   fi
 }
 
-mpiexec=$1
-program=$2
+program=$1
+shift
+mpiexec=("$@")
 expect reports 5 "rank 1 on .* cannot communicate any more: NCCL: remote process exited"
 expect throws 5 "rank 1 on .*: the watchdog cannot go on, which ends the job: NCCL: no answer"
 expect throws-odd 1 "rank 1 on .*: the watchdog cannot go on, which ends the job: out of something"

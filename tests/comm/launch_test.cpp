@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "comm/mpi_library.h"
 
 namespace ddpm::comm {
 namespace {
@@ -46,7 +47,7 @@ TEST_P(Launch, IsJudgedByWhatTheNearestLauncherPromised) {
   } catch (const base::CommunicationError& error) {
     EXPECT_EQ(error.code(), base::ExitCode::communication);
     EXPECT_THAT(error.what(), testing::HasSubstr(c.refused_for));
-    EXPECT_THAT(error.what(), testing::HasSubstr("srun --mpi=pmix"));
+    EXPECT_THAT(error.what(), testing::HasSubstr(std::string(launch_advice())));
   }
 }
 
@@ -81,11 +82,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"unknown_launcher_in_a_job", kBatchShell, 4, nullptr}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
-TEST(Launch, TaskOfSrunWithoutMpiServerIsRefusedBeforeOpenMpiAborts) {
-  EXPECT_THROW(check_can_start(environment_of(step("2"))), base::CommunicationError);
-  EXPECT_THROW(check_can_start(environment_of(step("1"))), base::CommunicationError);
+TEST(Launch, TaskOfSrunWithoutPmixIsRefusedBeforeOpenMpiAborts) {
+  EXPECT_THROW(check_pmix(environment_of(step("2"))), base::CommunicationError);
+  EXPECT_THROW(check_pmix(environment_of(step("1"))), base::CommunicationError);
   // srun --mpi=pmi2, which the Open MPI of distributions does not support
-  EXPECT_THROW(check_can_start(environment_of(with(step("2"), {{"PMI_RANK", "0"}, {"PMI_FD", "11"}}))),
+  EXPECT_THROW(check_pmix(environment_of(with(step("2"), {{"PMI_RANK", "0"}, {"PMI_FD", "11"}}))),
                base::CommunicationError);
 }
 
@@ -95,6 +96,7 @@ TEST(Launch, ABatchShellIsNoLauncher) {
   EXPECT_EQ(launched_rank(environment_of(with(step("2"), {{"PMIX_RANK", "1"}}))), "1");
   EXPECT_EQ(launched_rank(environment_of(step("2"))), "0");
   EXPECT_EQ(launched_rank(environment_of({{"OMPI_COMM_WORLD_RANK", "3"}})), "3");
+  EXPECT_EQ(launched_rank(environment_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}})), "2");
 }
 
 TEST(Launch, ATimeLimitIsANumberOfSeconds) {
@@ -108,10 +110,10 @@ TEST(Launch, ATimeLimitIsANumberOfSeconds) {
 }
 
 TEST(Launch, EveryWorkingStartMayCallMpiInit) {
-  EXPECT_NO_THROW(check_can_start(environment_of({})));
-  EXPECT_NO_THROW(check_can_start(environment_of(kBatchShell)));
-  EXPECT_NO_THROW(check_can_start(environment_of(with(step("2"), {{"PMIX_RANK", "1"}}))));
-  EXPECT_NO_THROW(check_can_start(environment_of(with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}))));
+  EXPECT_NO_THROW(check_pmix(environment_of({})));
+  EXPECT_NO_THROW(check_pmix(environment_of(kBatchShell)));
+  EXPECT_NO_THROW(check_pmix(environment_of(with(step("2"), {{"PMIX_RANK", "1"}}))));
+  EXPECT_NO_THROW(check_pmix(environment_of(with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}))));
 }
 
 }  // namespace

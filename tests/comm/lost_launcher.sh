@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# lost_launcher.sh MPIEXEC PROGRAM: ranks whose mpiexec is killed do not stay behind.
+# lost_launcher.sh PROGRAM MPIEXEC FLAGS...: ranks whose mpiexec is killed do not stay behind.
 set -euo pipefail
 
+program=$1
+shift
 : >pids.txt
-"$1" --oversubscribe --bind-to none -np 2 "$2" >pids.txt &
+"$@" -np 2 "$program" >pids.txt &
 launcher=$!
 until [[ $(wc -l <pids.txt) -eq 2 ]]; do sleep 0.1; done
 

@@ -2,6 +2,7 @@
 #include "comm/mpi_communicator.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <thread>
 
@@ -283,12 +284,16 @@ TEST(Duplicate, EachThreadHasTrafficOfItsOwn) {
 
 TEST(MpiErrors, CarryOperationRankAndMpisText) {
   mpi_calls().fail_next_all_reduce = MPI_ERR_COUNT;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  ASSERT_EQ(MPI_Error_string(MPI_ERR_COUNT, text.data(), &length), MPI_SUCCESS);
+  ASSERT_GT(length, 0);
   try {
     all_reduce(world(), 1.0, ReduceOp::sum);
     FAIL() << "the failure was dropped";
   } catch (const base::CommunicationError& error) {
     EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("MPI_Iallreduce failed on rank "),
-                                             testing::HasSubstr(std::to_string(world().rank()) + ": MPI_ERR_COUNT")));
+                                             testing::HasSubstr(std::to_string(world().rank()) + ": " + text.data())));
   }
 }
 

@@ -1,9 +1,10 @@
 """Runs the recipes of data/README.md as they stand there, and reads what they make with the reader that stands there. The
-program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
+program is $DDPM."""
 
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import tempfile
 import unittest
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from launcher import FLAGS, MPIRUN  # noqa: E402
 
 README = pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "data" / "README.md"
 
@@ -29,8 +33,7 @@ class Recipes(unittest.TestCase):
         programs = cls.root / "programs"
         programs.mkdir()
         (programs / "ddpm").symlink_to(os.environ["DDPM"])
-        mpirun = shutil.which(os.environ.get("DDPM_MPIEXEC", "mpirun"))
-        (programs / "mpirun").write_text(f'#!/bin/sh\nexec {mpirun} --oversubscribe "$@"\n')
+        (programs / "mpirun").write_text(f'#!/bin/sh\nexec {shutil.which(MPIRUN[0])} {shlex.join(FLAGS)} "$@"\n')
         (programs / "mpirun").chmod(0o755)
         before, recipes, _ = re.split(r"\n## Recipes\n|\n## Sets to try things with\n", README.read_text())
         (cls.reader,) = [code for language, code in blocks(before) if language == "python"]

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 RANKS = 3
@@ -33,7 +33,7 @@ class SharedWeights(unittest.TestCase):
         log = WORK / "opened.txt"
         log.unlink(missing_ok=True)
         trace = ["strace", "-f", "-qq", "-o", log, "-P", self.weights, "-e", "trace=openat"]
-        launch = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(RANKS), DDPM, *command]
+        launch = [*MPIRUN, "-np", str(RANKS), DDPM, *command]
         subprocess.run([*map(str, trace), *map(str, launch)], check=True, capture_output=True, timeout=TIMEOUT_S)
         return sum(" = -1 " not in line for line in log.read_text().splitlines() if "openat(" in line)
 

@@ -1,6 +1,7 @@
 """A small clone for the commands of a page, with programs that stand in for a batch system's."""
 
 import os
+import shlex
 import shutil
 import sys
 
@@ -8,7 +9,9 @@ from pages import SOURCE
 from stand_ins import DDPM, FONTS
 from table import TINY
 
-MPIEXEC = os.environ.get("DDPM_MPIEXEC", "mpirun")
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from launcher import FLAGS, MPIRUN  # noqa: E402
+
 
 # srun starts two ranks on this machine, whatever it is asked for. sbatch runs the script at once, and prints the number of its job.
 SRUN = """while [[ $1 == -* ]]; do shift; done
@@ -41,7 +44,7 @@ def make_sandbox(folder):
         (folder / place / "ddpm").symlink_to(DDPM)
     for name in ("python", "python3"):
         write_program(folder / "bin" / name, f'exec {sys.executable} "$@"\n')
-    write_program(folder / "bin/mpirun", f'exec {shutil.which(MPIEXEC)} --oversubscribe --bind-to none "$@"\n')
+    write_program(folder / "bin/mpirun", f'exec {shutil.which(MPIRUN[0])} {shlex.join(FLAGS)} "$@"\n')
     write_program(folder / "bin/srun", SRUN)
     write_program(folder / "bin/sbatch", SBATCH)
     return {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "HOME": str(folder / "home"), "DDPM": "",

@@ -109,6 +109,8 @@ LISTED = [
     Listed("docs/installing.md", 'sbatch "$DDPM_JOBS/train.sbatch"', "follows `module load`", "tests/package/modules_test.py"),
     Listed("docs/installing.md", "modules/setup.sh", "fetches LibTorch", "tests/run.sh"),
     Listed("docs/installing.md", "cmake --preset release", "builds everything", "tests/run.sh"),
+    Listed("docs/installing.md", "cmake --preset mpich", "builds everything", "tests/run.sh"),
+    Listed("docs/installing.md", "DDPM_MPI=mpich tests/run.sh", "builds everything"),
     Listed("docs/library.md", "cmake --install", "installs", "tests/examples/own_model_test.py"),
     Listed("docs/performance.md", "tests/peers/setup.sh", "fetches packages", "tests/run.sh"),
     Listed("docs/performance.md", "~/.cache", MINUTES),

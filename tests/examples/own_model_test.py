@@ -17,7 +17,6 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["DDPM"]).parent
-MPIEXEC = os.environ.get("DDPM_MPIEXEC", "mpirun")
 CMAKE = sys.argv.pop(1)
 WORK = pathlib.Path.cwd()
 PREFIX = WORK / "moved"
@@ -57,7 +56,7 @@ def build_example():
 
 
 def command(run, ranks, *arguments, program=PROGRAM, before=()):
-    return [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), str(program), *map(str, before),
+    return [*MPIRUN, "-np", str(ranks), str(program), *map(str, before),
             "--run.directory", str(WORK / run), *map(str, arguments)]
 
 
@@ -68,7 +67,7 @@ def final_loss(done):
 sys.path[:0] = [str(SOURCE / folder) for folder in ("tests/package", "tests/support", "jobs")]
 import library_paths  # noqa: E402
 import track  # noqa: E402
-from ddpm_run import make_dataset, metrics  # noqa: E402
+from ddpm_run import MPIRUN, make_dataset, metrics  # noqa: E402
 
 
 class OwnModel(unittest.TestCase):
@@ -104,7 +103,7 @@ class OwnModel(unittest.TestCase):
         self.assertEqual([line for path in files for line in library_paths.complaints(path)], [])
 
     def test_help_shows_the_keys_with_the_programs_defaults(self):
-        done = succeed(MPIEXEC, "--oversubscribe", "-np", "2", PROGRAM, "--help")
+        done = succeed(*MPIRUN, "-np", "2", PROGRAM, "--help")
         self.assertEqual(done.stdout.count("[optimizer]"), 1)
         self.assertIn("learning_rate = 0.003", done.stdout)
         self.assertEqual(done.stderr, "")

@@ -1,5 +1,5 @@
 """The sets of `ddpm data generate`: the same bytes for any number of ranks and after a kill, what they record, and what is refused.
-The program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
+The program is $DDPM."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import unittest
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "data" / "prepare"))
-from data_runs import DDPM, MPIEXEC, digests, read, run  # noqa: E402
+from data_runs import DDPM, MPIRUN, digests, read, run  # noqa: E402
 
 KINDS = {
     "grf": ["--slope", "2,3"],
@@ -69,7 +69,7 @@ class GeneratedSets(unittest.TestCase):
         options = ["--size", 64, "--count", 300, "--shards", 30, "--steps", 300, "--seed", 1]
         output = self.root / "set"
         journal = self.root / ".set.partial" / "journal"
-        command = [MPIEXEC, "--oversubscribe", "-np", "2", DDPM, "data", "generate", "gray-scott", "--output", output, *options]
+        command = [*MPIRUN, "-np", "2", DDPM, "data", "generate", "gray-scott", "--output", output, *options]
         process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + 100
         while len(list(journal.glob("shard*.json"))) < 3 and process.poll() is None:

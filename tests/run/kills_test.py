@@ -17,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import Job, is_running, sha256_of_model, wait_until  # noqa: E402
-from ddpm_run import TIMEOUT_S, ddpm, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import MPIRUN, TIMEOUT_S, ddpm, make_dataset, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 KILLS = 10
@@ -154,11 +154,11 @@ class Refusing(unittest.TestCase):
     def test_a_rank_that_never_starts_is_waited_for_no_longer_than_asked(self):
         pids = WORK / "late-pid"
         pids.unlink(missing_ok=True)
-        wrapper = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then echo $$ > {pids}; exec sleep 100; fi; exec "$0" "$@"'
+        wrapper = f'if [ "${{OMPI_COMM_WORLD_RANK-$PMI_RANK}}" = 1 ]; then echo $$ > {pids}; exec sleep 100; fi; exec "$0" "$@"'
         config = write_config(WORK / "late.toml", fresh("late"), self.dataset)
         start = time.monotonic()
         process = subprocess.run(
-            [os.environ.get("DDPM_MPIEXEC", "mpirun"), "--oversubscribe", "--bind-to", "none", "-np", "2",
+            [*MPIRUN, "-np", "2",
              "sh", "-c", wrapper, os.environ["DDPM"], "train", str(config)],
             capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "DDPM_START_TIMEOUT_S": "3"})
         self.assertEqual(process.returncode, 5, process.stderr)

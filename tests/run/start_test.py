@@ -13,14 +13,14 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import Job, is_program, wait_until  # noqa: E402
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, ddpm, files_below, make_dataset, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, files_below, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 
 
 def on_two(first, last, **how):
     """Rank 0 runs one command, rank 1 another."""
-    command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", "1", *first, ":", "-np", "1", *last]
+    command = [*MPIRUN, "-np", "1", *first, ":", "-np", "1", *last]
     return subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **how
     )

@@ -7,13 +7,15 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
-# The cluster has the default none, with which the job scripts would start ranks that do not know each other.
-os.environ["DDPM_SRUN_MPI"] = "pmix"
 WORK = pathlib.Path.cwd()
 
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
 from cluster import Cluster  # noqa: E402
 from ddpm_run import make_dataset, write_config  # noqa: E402
+from launcher import SRUN_MPI  # noqa: E402
+
+# The cluster has the default none, with which the job scripts would start ranks that do not know each other.
+os.environ["DDPM_SRUN_MPI"] = SRUN_MPI
 
 
 class ClusterCase(unittest.TestCase):

@@ -5,8 +5,9 @@ import unittest
 
 from cluster_case import WORK, ClusterCase
 from ddpm_run import DDPM
+from launcher import SRUN_MPI
 
-TWO_BY_TWO = ("--nodes=2", "--ntasks-per-node=2", "--mpi=pmix")
+TWO_BY_TWO = ("--nodes=2", "--ntasks-per-node=2", f"--mpi={SRUN_MPI}")
 QUICK = ("--max-mib", 1, "--file-mib", 1)
 
 
@@ -45,7 +46,7 @@ class Doctor(ClusterCase):
     def test_5_without_ranks_that_know_each_other(self):
         process = self.cluster.srun("--nodes=2", "--ntasks=2", "--mpi=none", DDPM, "doctor", "--output", WORK)
         self.assertEqual(process.returncode, 5, process.stderr)
-        self.assertIn("srun --mpi=pmix", process.stderr)
+        self.assertIn(f"srun --mpi={SRUN_MPI}", process.stderr)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ import unittest
 
 from cluster_case import WORK, ClusterCase
 from ddpm_run import DDPM, files_below, metrics
+from launcher import SRUN_MPI
 
-TWO_NODES = ("--nodes=2", "--ntasks=2", "--mpi=pmix")
+TWO_NODES = ("--nodes=2", "--ntasks=2", f"--mpi={SRUN_MPI}")
 LATE_RANK = sys.argv.pop()  # see late_rank.cpp
-ONE_NODE = ("--nodes=1", "--ntasks=2", "--mpi=pmix")
+ONE_NODE = ("--nodes=1", "--ntasks=2", f"--mpi={SRUN_MPI}")
 
 
 class ExitCodes(ClusterCase):
@@ -43,7 +44,7 @@ class ExitCodes(ClusterCase):
 
     def test_0_from_ranks_that_end_at_different_times(self):
         # MPI_Finalize under Slurm's PMIx plugin does not wait for the ranks of other nodes.
-        process = self.cluster.srun("--nodes=2", "--ntasks-per-node=2", "--mpi=pmix", LATE_RANK, 3)
+        process = self.cluster.srun("--nodes=2", "--ntasks-per-node=2", f"--mpi={SRUN_MPI}", LATE_RANK, 3)
         self.assertEqual((process.returncode, process.stdout, process.stderr), (0, "", ""))
 
     def test_2_from_an_unknown_key_and_from_bad_usage(self):
@@ -85,7 +86,7 @@ class ExitCodes(ClusterCase):
         # Without PMIx, srun starts two programs that would each be rank 0 of 1.
         config = self.config("single-ranks")
         for launch in (("--mpi=none", "-n", 2), ("--mpi=none", "-n", 2, "--nodes=2"), ("-n", 2)):
-            self.assert_refused(self.train(launch, config), 5, "srun --mpi=pmix")
+            self.assert_refused(self.train(launch, config), 5, f"srun --mpi={SRUN_MPI}")
             self.assertFalse((WORK / "single-ranks").exists())
 
     def test_5_from_a_batch_script_that_forgot_srun(self):

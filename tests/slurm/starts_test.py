@@ -17,6 +17,7 @@ import unittest
 
 from cluster_case import ClusterCase
 from cluster import ClusterError  # cluster_case has made it importable
+from launcher import SRUN_MPI
 
 PATIENCE_S = 30  # for a start that takes less than a second on an idle machine
 
@@ -49,7 +50,7 @@ class Starts(ClusterCase):
             for number in range(options.starts):
                 try:
                     process = self.cluster.srun(
-                        "--nodes=4", "--ntasks=4", "--mpi=pmix", options.program,
+                        "--nodes=4", "--ntasks=4", f"--mpi={SRUN_MPI}", options.program,
                         timeout=PATIENCE_S, env={"SLURM_PMIX_FENCE": options.fence},
                     )  # fmt: skip
                     if process.returncode != 0:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, metrics, write_config
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, metrics, write_config
 
 WORK = pathlib.Path.cwd()
 STEPS = 60
@@ -49,15 +49,28 @@ def is_program(pid):
 
 
 def ranks_of(launcher):
-    """Process ids of an mpirun's ranks, by rank."""
+    """Process ids of an mpirun's ranks, by rank. MPICH's mpiexec starts a proxy on each host, which starts the ranks."""
     found = {}
+    for pid in children_of(launcher):
+        try:
+            if (pathlib.Path("/proc") / str(pid) / "comm").read_text().strip() == "hydra_pmi_proxy":
+                found.update(ranks_of(pid))
+                continue
+            environment = (pathlib.Path("/proc") / str(pid) / "environ").read_text().split("\0")
+            variables = dict(v.split("=", 1) for v in environment if "=" in v)
+            found[int(variables.get("OMPI_COMM_WORLD_RANK") or variables["PMI_RANK"])] = pid
+        except (OSError, KeyError):
+            continue
+    return found
+
+
+def children_of(parent):
+    found = []
     for folder in pathlib.Path("/proc").iterdir():
         try:
-            if not folder.name.isdigit() or f"PPid:\t{launcher}\n" not in (folder / "status").read_text():
-                continue
-            variables = dict(v.split("=", 1) for v in (folder / "environ").read_text().split("\0") if "=" in v)
-            found[int(variables["OMPI_COMM_WORLD_RANK"])] = int(folder.name)
-        except (OSError, KeyError):
+            if folder.name.isdigit() and f"PPid:\t{parent}\n" in (folder / "status").read_text():
+                found.append(int(folder.name))
+        except OSError:
             continue
     return found
 
@@ -75,7 +88,7 @@ class Job:
         config = write_config(WORK / f"{name}.toml", self.run, dataset, **sections)
         command = [DDPM, "train", str(config), *map(str, overrides)]
         if ranks > 1:
-            launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none"]
+            launcher = MPIRUN
             last = [":", "-np", "1", *last_rank, *command] if last_rank else []
             command = [*launcher, "-np", str(ranks - 1 if last else ranks), *command, *last]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

@@ -13,8 +13,9 @@ import struct
 import subprocess
 import zlib
 
+from launcher import MPIRUN
+
 DDPM = os.environ["DDPM"]
-MPIEXEC = os.environ.get("DDPM_MPIEXEC", "mpirun")
 TIMEOUT_S = 240
 
 
@@ -50,7 +51,7 @@ def ddpm(*arguments, ranks=1, check=True, env=None):
     """Runs the program and returns the finished process; `check` asserts success."""
     command = [DDPM, *map(str, arguments)]
     if ranks > 1:
-        command = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *command]
+        command = [*MPIRUN, "-np", str(ranks), *command]
     process = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **(env or {})}, check=False
     )

@@ -12,11 +12,11 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import wait_until  # noqa: E402
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, make_dataset, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 STEPS = 40
-LAUNCHER = [MPIEXEC, "--oversubscribe", "--bind-to", "none"]
+LAUNCHER = MPIRUN
 BAR = b"\r\x1b[Ktrain ["
 
 

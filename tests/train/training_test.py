@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import MPIRUN, ddpm, make_dataset, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 WEIGHTS = "model/unet/diffusion_pytorch_model.safetensors"
@@ -121,12 +121,12 @@ class Training(unittest.TestCase):
         config = write_config(WORK / "odd.toml", run, self.dataset)
         odd = WORK / "odd.sh"
         odd.write_text(
-            '#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- "$@" --optimizer.learning_rate 0.5\n'
+            '#!/bin/sh\n[ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" = 1 ] && set -- "$@" --optimizer.learning_rate 0.5\n'
             f'exec "{os.environ["DDPM"]}" train "{config}" "$@"\n'
         )
         odd.chmod(0o755)
         process = subprocess.run(
-            ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "4", odd],
+            [*MPIRUN, "-np", "4", odd],
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         self.assertEqual(process.returncode, 5, process.stderr)

@@ -107,9 +107,8 @@ SourceFormat format_of(const base::Path& path) {
   if (looks_like_idx(file)) return SourceFormat::idx;
   if (sniff(std::as_bytes(std::span(sign).first(size))) != FileType::unknown) {
     throw base::DatasetError(
-        "{}: it is a picture; wanted: the folder that holds the pictures, or a list of them, a .txt with a path in "
-        "each "
-        "line",
+        "{}: it is a picture; wanted: the folder that holds the pictures, "
+        "or a list of them, which is a .txt with a path in each line",
         path.string());
   }
   return cifar_kind(file) == Cifar::ten ? SourceFormat::cifar10 : SourceFormat::cifar100;

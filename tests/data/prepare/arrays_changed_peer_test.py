@@ -1,5 +1,5 @@
 """`ddpm data append`, `reshard` and `--align` of arrays that numpy and h5py wrote, compared with what they make of them.
-The program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
+The program is $DDPM."""
 
 import hashlib
 import json

@@ -1,5 +1,4 @@
-"""`ddpm data create` of arrays that numpy and h5py wrote, compared with what they make of them. The program is $DDPM;
-mpiexec is $DDPM_MPIEXEC or mpirun."""
+"""`ddpm data create` of arrays that numpy and h5py wrote, compared with what they make of them. The program is $DDPM."""
 
 import json
 import struct

@@ -1,5 +1,5 @@
 """`ddpm data create|inspect|verify` as a user runs them, with the datasets read by h5py and the pixels made by Pillow
-and numpy. The program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
+and numpy. The program is $DDPM."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
 """`ddpm data create` from IDX and CIFAR files that numpy wrote, compared with what numpy and Pillow make of the same
-pixels. The program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
+pixels. The program is $DDPM."""
 
 import gzip
 import json

@@ -1,21 +1,25 @@
-"""`ddpm data` as a user runs it, and the datasets that it makes read by h5py. The program is $DDPM; mpiexec is $DDPM_MPIEXEC or mpirun."""
+"""`ddpm data` as a user runs it, and the datasets that it makes read by h5py. The program is $DDPM."""
 
 import hashlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import h5py
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+from launcher import MPIRUN  # noqa: E402
+
 DDPM = os.environ["DDPM"]
-MPIEXEC = os.environ.get("DDPM_MPIEXEC", "mpirun")
 
 
 def run(*arguments, ranks=1):
-    launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] if ranks > 1 else []
+    launcher = [*MPIRUN, "-np", str(ranks)] if ranks > 1 else []
     return subprocess.run([*launcher, DDPM, "data", *map(str, arguments)], capture_output=True, text=True)
 
 
@@ -37,7 +41,7 @@ def kill_and_run_again(test, source, output, *options):
     """Kills a create on two ranks once a shard is done, and runs it again until no dying rank holds the lock, and with
     what was done."""
     journal = output.with_name(f".{output.name}.partial") / "journal"
-    command = [MPIEXEC, "--oversubscribe", "-np", "2", DDPM, "data", "create", source, "--output", output, *options]
+    command = [*MPIRUN, "-np", "2", DDPM, "data", "create", source, "--output", output, *options]
     process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 60
     while not list(journal.glob("shard*.json")) and process.poll() is None:

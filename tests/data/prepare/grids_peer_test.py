@@ -1,5 +1,4 @@
-"""Transforms that have a mean and a deviation for each point, `--transform grid`, against NumPy. The program is $DDPM;
-mpiexec is $DDPM_MPIEXEC or mpirun."""
+"""Transforms that have a mean and a deviation for each point, `--transform grid`, against NumPy. The program is $DDPM."""
 
 import base64
 import hashlib

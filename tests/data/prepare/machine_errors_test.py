@@ -18,7 +18,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import DDPM, MPIEXEC, TIMEOUT_S, make_pictures, write_png  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, make_pictures, write_png  # noqa: E402
 from plain_hdf5 import plain_hdf5  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -140,7 +140,7 @@ class MachineErrors(unittest.TestCase):
     def test_what_one_rank_meets_ends_all(self):
         output = self.fresh("ranks")
         create = [DDPM, "data", "create", self.pictures, "--output", output, *self.options]
-        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *create, ":", "-np", 1]
+        launcher = [*MPIRUN, "-np", 1, *create, ":", "-np", 1]
         # The picture lies in the second shard, which the second rank makes.
         shards = json.loads((WORK / "wanted" / "dataset.json").read_text())["shards"]
         names = sorted(str(p.relative_to(self.pictures)) for p in self.pictures.rglob("*.png"))
@@ -182,7 +182,7 @@ class MachineErrors(unittest.TestCase):
         for when in (1, 3, 5):
             output = self.fresh(f"full-ranks-{when}")
             command = [*create, output, *self.options]
-            launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *command, ":", "-np", 1]
+            launcher = [*MPIRUN, "-np", 1, *command, ":", "-np", 1]
             fails = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64"]
             result = run([*launcher, *fails, "-e", f"inject=pwrite64:error=ENOSPC:when={when}+", *command])
             self.expect_full(result, output)
@@ -308,7 +308,7 @@ class MachineErrors(unittest.TestCase):
     def test_nor_because_that_of_another_rank_does(self):
         shard = self.large_shard()
         verify = [DDPM, "data", "verify", shard]
-        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *verify, ":", "-np", 1]
+        launcher = [*MPIRUN, "-np", 1, *verify, ":", "-np", 1]
         for when in CALLS:
             result = run([*launcher, *failing(shard, f"{READ},preadv,readv", "EIO", f"{when}+"), *verify])
             if result.returncode == 0:
@@ -325,7 +325,7 @@ class MachineErrors(unittest.TestCase):
         path = WORK / "plain.h5"
         path.write_bytes(plain_hdf5((200, 64, 64, 3), bytes([200]) * (200 * 64 * 64 * 3)))
         inspect = [DDPM, "data", "inspect", path, "--json"]
-        launcher = [MPIEXEC, "--oversubscribe", "--bind-to", "none", "-np", 1, *inspect, ":", "-np", 1]
+        launcher = [*MPIRUN, "-np", 1, *inspect, ":", "-np", 1]
         whole = run([*launcher, *inspect])
         self.assertEqual(json.loads(whole.stdout)["statistics"][0]["min"], 200, whole.stderr)
         for when in CALLS:

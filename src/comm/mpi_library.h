@@ -1,0 +1,26 @@
+// Which MPI this process runs with, and what one MPI library wants otherwise than another: no other file asks.
+//
+// The libraries differ in how they are started, and in nothing else that this program relies on: Open MPI finds Slurm
+// through PMIx, MPICH and its relatives (Cray's, Intel's) through PMI-1, PMI-2 or the site's own plugin.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddpm::comm {
+
+/// "Open MPI v4.1.4", "MPICH 4.0.2" and the like: the first part of what MPI_Get_library_version says.
+std::string mpi_library_version();
+/// The thread level that MPI provides: "single", "funneled", "serialized", "multiple". After MPI_Init.
+std::string mpi_thread_level();
+
+/// How ranks of this MPI are started, for messages: "start it with srun --mpi=pmix ...".
+std::string_view launch_advice();
+
+/// Whether MPI_Init ends a task of srun that has no PMIx server, in place of returning an error or a world of one.
+bool needs_pmix();
+
+/// Before MPI_Init of a process that no launcher started: it has nobody to talk to.
+void expect_one_process();
+
+}  // namespace ddpm::comm

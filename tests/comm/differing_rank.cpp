@@ -1,0 +1,37 @@
+// `differing_rank HOW`: a rank that calls other collectives than the others, which collective_check.cpp has to find.
+#include <array>
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include "comm/communicator.h"
+#include "comm/session.h"
+
+namespace {
+
+using ddpm::base::DType;
+
+void differ(ddpm::comm::Communicator& world, std::string_view how) {
+  const bool first = world.rank() == 0;
+  if (how == "other-operation") {
+    std::array<double, 3> numbers{};
+    (first ? world.barrier() : world.broadcast({numbers.data(), 3, DType::f64}, 0)).wait();
+  } else if (how == "other-count") {
+    std::array<float, 2> numbers{};
+    world.all_reduce({numbers.data(), first ? 2 : 1, DType::f32}, ddpm::comm::ReduceOp::sum).wait();
+  } else if (first) {
+    world.barrier().wait();
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ddpm::comm::MpiSession session(argc, argv, {});
+  session.world().barrier().wait();
+  differ(session.world(), argv[1]);
+  session.finalize();
+  return 0;
+}
