@@ -54,11 +54,15 @@ DType parse_dtype(const JsonObject& object) {
   throw DatasetError("{}: \"dtype\" is \"{}\", uint8, float32 or int64 is wanted", object.where(), text);
 }
 
+Variable parse_name(const JsonObject& object) {
+  return {.name = plain_text(object, "name", false), .unit = plain_text(object, "unit", true), .transform = {}};
+}
+
 Variable parse_variable(const Json& json, const std::string& where) {
   const JsonObject object(json, where, {"name", "unit", "transform"});
-  return {.name = plain_text(object, "name", false),
-          .unit = plain_text(object, "unit", true),
-          .transform = parse_transform(object.at("transform"), where + ": transform")};
+  Variable variable = parse_name(object);
+  variable.transform = parse_transform(object.at("transform"), where + ": transform");
+  return variable;
 }
 
 std::vector<int64_t> parse_shape(const JsonObject& object) {
@@ -136,6 +140,21 @@ std::vector<Field> parse_field_list(const Json& list, const std::string& where_l
   if (!roles.contains(FieldRole::image)) throw DatasetError("{}: no field has the role image", where_list);
   expect_fitting(fields, where_list);
   return fields;
+}
+
+OrderedJson names_json(const std::vector<Variable>& variables) {
+  OrderedJson list = OrderedJson::array();
+  for (const Variable& variable : variables) list.push_back({{"name", variable.name}, {"unit", variable.unit}});
+  return list;
+}
+
+std::vector<Variable> parse_names(const Json& list, const std::string& where) {
+  if (!list.is_array()) throw DatasetError("{}: an array of variables is wanted", where);
+  std::vector<Variable> variables;
+  for (const Json& item : list) {
+    variables.push_back(parse_name({item, fmt::format("{}: variable {}", where, variables.size()), {"name", "unit"}}));
+  }
+  return variables;
 }
 
 void put_image(OrderedJson& json, const ImageFormat& format, const Normalization& normalization) {

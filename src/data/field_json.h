@@ -18,6 +18,10 @@ std::vector<Field> parse_fields(const JsonObject& root);
 /// The list itself, which `where` names in messages.
 std::vector<Field> parse_field_list(const base::Json& list, const std::string& where);
 
+/// The names and units alone of variables, and the strict reverse, which gives no transforms.
+base::OrderedJson names_json(const std::vector<Variable>& variables);
+std::vector<Variable> parse_names(const base::Json& list, const std::string& where);
+
 /// What was said before there was a list, and still is, for those who look for these keys alone: "height", "width",
 /// "channels", "dtype" and "normalization" of the images.
 void put_image(base::OrderedJson& json, const ImageFormat& format, const Normalization& normalization);

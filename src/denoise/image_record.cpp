@@ -1,5 +1,6 @@
 #include "denoise/image_record.h"
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 
@@ -19,6 +20,8 @@ constexpr const char* kPositions = "positions";
 constexpr const char* kWraps = "wraps";
 constexpr const char* kDepth = "image_depth";
 constexpr const char* kFiles = "files";
+constexpr const char* kVariables = "variables";
+constexpr const char* kVariablesOfState = "image_variables";
 
 std::string name_of(base::DType dtype) { return dtype == base::DType::u8 ? "uint8" : "float32"; }
 
@@ -41,13 +44,23 @@ bool is_set(const base::Json& json, const char* key, const std::string& place) {
   throw base::OutputError("{}: '{}' is {}; true or false is wanted", place, key, base::excerpt(json[key]));
 }
 
-/// The list as dataset.json has it. What is wrong with it is wrong with a model's files.
-std::vector<data::Field> parse_fields(const base::Json& list, const std::string& origin) {
+/// A list as dataset.json has it. What is wrong with it is wrong with a model's files.
+template <typename T>
+std::vector<T> parse_list(std::vector<T> (*parse)(const base::Json&, const std::string&), const base::Json& list,
+                          const std::string& origin) {
   try {
-    return data::parse_field_list(list, origin);
+    return parse(list, origin);
   } catch (const base::DatasetError& error) {
     throw base::OutputError("{}", error.what());
   }
+}
+
+std::vector<data::Field> parse_fields(const base::Json& list, const std::string& origin) {
+  return parse_list(data::parse_field_list, list, origin);
+}
+
+std::vector<data::Variable> parse_names(const base::Json& list, const std::string& origin) {
+  return parse_list(data::parse_names, list, origin);
 }
 
 /// One of true and false for each axis.
@@ -75,6 +88,7 @@ int64_t depth_of(const std::vector<data::Field>& fields) {
 bool ImageRecord::is_like(const ImageRecord& other) const {
   ImageRecord like = *this;
   like.reading = other.reading;
+  like.names = other.names;
   return like == other;
 }
 
@@ -88,6 +102,16 @@ std::vector<data::Transform> ImageRecord::transforms(int64_t channels) const {
   return std::vector<data::Transform>(static_cast<std::size_t>(channels), normalization);
 }
 
+void ImageRecord::name_variables(std::vector<data::Variable>& variables) const {
+  const auto images = std::ranges::find(fields, data::FieldRole::image, &data::Field::role);
+  const std::vector<data::Variable>& recorded = images == fields.end() ? names : images->variables;
+  if (recorded.size() != variables.size()) return;
+  for (std::size_t v = 0; v < variables.size(); ++v) {
+    variables[v].name = recorded[v].name;
+    variables[v].unit = recorded[v].unit;
+  }
+}
+
 base::Json ImageRecord::normalization_json() const {
   base::Json json = {{"dtype", name_of(dtype)}, {"scale", normalization.scale}, {"offset", normalization.offset}};
   if (!fields.empty()) json[kFields] = base::Json::parse(data::to_json(fields).dump());
@@ -99,6 +123,7 @@ base::Json ImageRecord::normalization_json() const {
 base::Json ImageRecord::record_json() const {
   base::Json json = normalization_json();
   if (!reading.variables.empty()) json[kFiles] = to_json(reading);
+  if (!names.empty()) json[kVariables] = base::Json::parse(data::names_json(names).dump());
   return json;
 }
 
@@ -110,6 +135,7 @@ void ImageRecord::set_normalization(const base::Json& json, const std::string& o
   positions = is_set(json, kPositions, values.place());
   if (json.contains(kWraps)) wraps = parse_wraps(json[kWraps], values.place());
   if (json.contains(kFiles)) reading = parse_file_reading(json[kFiles], fmt::format("{}: '{}'", origin, kFiles));
+  if (json.contains(kVariables)) names = parse_names(json[kVariables], fmt::format("{}: '{}'", origin, kVariables));
 }
 
 void write_image_record(const ImageRecord& image, base::Json& state) {
@@ -123,6 +149,7 @@ void write_image_record(const ImageRecord& image, base::Json& state) {
   if (image.depth != depth_of(image.fields)) state[kDepth] = image.depth;
   if (!image.wraps.empty()) state[kWraps] = base::Json(image.wraps).dump();
   if (!image.reading.variables.empty()) state[kFiles] = to_json(image.reading).dump();
+  if (!image.names.empty()) state[kVariablesOfState] = data::names_json(image.names).dump();
   if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
 
@@ -152,6 +179,8 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
        [&](const base::Json& json, const std::string& place) { image.class_names = base::to_texts(json, place); });
   read(kFiles,
        [&](const base::Json& json, const std::string& place) { image.reading = parse_file_reading(json, place); });
+  read(kVariablesOfState,
+       [&](const base::Json& json, const std::string& place) { image.names = parse_names(json, place); });
   return image;
 }
 

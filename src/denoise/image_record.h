@@ -26,6 +26,9 @@ struct ImageRecord {
   /// are drawn window by window. Empty: along no axis.
   std::vector<bool> wraps = {};
   data::DatasetOptions reading = {};  ///< of foreign files; without variables: the set is of this program's kind
+  /// Names and units of the images' variables, without transforms. Empty: `fields` has them, or they are those that
+  /// data::image_fields() gives, or an older version of the program, which kept none, wrote the record.
+  std::vector<data::Variable> names = {};
 
   /// Height and width, of volumes with the depth before.
   [[nodiscard]] std::vector<int64_t> sides() const { return format(1, dtype).sides(); }
@@ -34,13 +37,16 @@ struct ImageRecord {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// Whether images and fields are of the same kind, from whatever files they come.
+  /// Whether images and fields are of the same kind, from whatever files they come; `names` are not compared.
   [[nodiscard]] bool is_like(const ImageRecord& other) const;
   /// The transform of each of the images' `channels`.
   [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;
+  /// Gives the variables of a field of such images the names and units that are recorded, if there are any.
+  void name_variables(std::vector<data::Variable>& variables) const;
   /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields", "positions" and "wraps" where there are such.
   [[nodiscard]] base::Json normalization_json() const;
-  /// normalization.json of a model's folder: the same, and "files" of foreign ones (file_reading.h).
+  /// normalization.json of a model's folder: the same, "files" of foreign ones (file_reading.h), and "variables", which
+  /// are the names.
   [[nodiscard]] base::Json record_json() const;
   /// The reverse of record_json(); throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);

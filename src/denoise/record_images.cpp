@@ -1,6 +1,18 @@
 #include "denoise/record_images.h"
 
 namespace ddpm::denoise {
+namespace {
+
+/// The names of images of one map, of which the record has no field; none where every such set has them.
+std::vector<data::Variable> names_of(const data::DatasetInfo& info) {
+  const auto plain = data::image_fields(info.image(), info.normalization(), /*has_labels=*/false);
+  std::vector<data::Variable> names = info.image_field().variables;
+  if (!info.has_images_of_one_map() || names == plain.front().variables) return {};
+  for (data::Variable& variable : names) variable.transform = {};
+  return names;
+}
+
+}  // namespace
 
 ImageRecord record_images(const data::Dataset& dataset, bool positions, const Patch& patch) {
   const data::DatasetInfo& info = dataset.info();
@@ -14,7 +26,8 @@ ImageRecord record_images(const data::Dataset& dataset, bool positions, const Pa
           positions,
           stored.depth,
           patch.wraps,
-          dataset.reading()};
+          dataset.reading(),
+          names_of(info)};
 }
 
 }  // namespace ddpm::denoise

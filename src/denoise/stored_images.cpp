@@ -50,11 +50,7 @@ data::Field stored_field(const ImageRecord& image, int64_t channels, bool denorm
   const base::DType dtype = denormalized ? image.dtype : base::DType::f32;
   data::Field field =
       data::make_field(data::FieldRole::image, "/images", image.format(channels, dtype).shape(), dtype, false);
-  for (const data::Field& trained : image.fields) {
-    if (trained.role == data::FieldRole::image && trained.variables.size() == field.variables.size()) {
-      field.variables = trained.variables;
-    }
-  }
+  image.name_variables(field.variables);
   const std::vector<data::Transform> transforms = image.transforms(channels);
   for (std::size_t c = 0; c < field.variables.size(); ++c) {
     field.variables[c].transform = denormalized ? transforms.at(c) : data::Transform();

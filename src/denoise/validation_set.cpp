@@ -28,10 +28,13 @@ std::string text_of(const data::DatasetInfo& info) {
                      info.normalization().scale, info.normalization().offset);
 }
 
-/// What a folder records of a field's variables must be the same; a bare file takes it from the training set.
-bool same_variables(const data::Dataset& validation, const data::Field& seen, const data::Field& wanted) {
+/// What a folder records of a field's variables must be the same, as far as the model's record tells; a bare file takes
+/// it from the training set.
+bool same_variables(const data::Dataset& validation, const data::Field& seen, const data::Field& wanted, bool named) {
   const bool bare = validation.info().shards.front().sha256.empty();
-  return bare || seen.variables == wanted.variables;
+  if (bare || named) return bare || seen.variables == wanted.variables;
+  return std::ranges::equal(seen.variables, wanted.variables, {}, &data::Variable::transform,
+                            &data::Variable::transform);
 }
 
 std::string transforms_of(const data::Field& field) {
@@ -64,7 +67,7 @@ void expect_like(const TrainedImages& training, const data::Dataset& validation)
     const std::size_t at = seen.find(field.role);
     if (field.role == data::FieldRole::labels || field.role == data::FieldRole::mask) continue;
     const bool alike = at < seen.fields.size() && same_values(seen.fields[at], field);
-    if (alike && same_variables(validation, seen.fields[at], field)) continue;
+    if (alike && same_variables(validation, seen.fields[at], field, training.named)) continue;
     if (alike) {
       throw base::DatasetError("{}: {}: its field of role {} holds {}; as in {} is wanted: {}{}", training.asked, path,
                                base::name_of(field.role), transforms_of(seen.fields[at]), training.path,

@@ -98,6 +98,7 @@ struct TrainedImages {
   std::string path;                       ///< for messages, as the next one
   std::string asked = "data.validation";  ///< what names the other images
   bool labelled = true;                   ///< labels were read
+  bool named = true;                      ///< the names and units of variables are known
 };
 
 /// Makes a validation set of `dataset`. Throws DatasetError's code on all ranks when its images are not like those of

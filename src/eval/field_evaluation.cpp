@@ -45,21 +45,14 @@ Sets open_sets(comm::Communicator& comm, const FieldRequest& request) {
   return sets;
 }
 
-/// Throws DatasetError unless a set has the conditions of the first one, and the data have them.
-void expect_conditions(const SampleSet& set, const Ensembles& seen, const SampleSet& first, const Ensembles& wanted,
-                       const SampleSet& data) {
-  if (seen.members != wanted.members || seen.conditions != wanted.conditions) {
-    throw DatasetError(
-        "{}: it has {} with {} each, {} has {} with {}; wanted the same conditions in all sets, or --unpaired",
-        set.path().string(), base::counted(std::ssize(seen.conditions), "condition"),
-        base::counted(seen.members, "member"), first.path().string(),
-        base::counted(std::ssize(wanted.conditions), "condition"), wanted.members);
-  }
-  if (seen.conditions.empty()) return;
-  const int64_t last = std::ranges::max(seen.conditions);
-  if (last < data.size()) return;
-  throw DatasetError("{}: its samples are of condition {}, {} has images 0 to {}", set.path().string(), last,
-                     data.path().string(), data.size() - 1);
+/// Throws DatasetError unless a set has the conditions of the first one.
+void expect_conditions(const SampleSet& set, const Ensembles& seen, const SampleSet& first, const Ensembles& wanted) {
+  if (seen.members == wanted.members && seen.conditions == wanted.conditions) return;
+  throw DatasetError(
+      "{}: it has {} with {} each, {} has {} with {}; wanted the same conditions in all sets, or --unpaired",
+      set.path().string(), base::counted(std::ssize(seen.conditions), "condition"),
+      base::counted(seen.members, "member"), first.path().string(),
+      base::counted(std::ssize(wanted.conditions), "condition"), wanted.members);
 }
 
 /// The conditions of all sets, which have to be the same.
@@ -70,9 +63,43 @@ Ensembles common_ensembles(comm::Communicator& comm, Sets& sets, const FieldRequ
   Ensembles common = first.ensembles(comm, request.members);
   for (const SampleSet* set : all) {
     const Ensembles seen = set == &first ? common : set->ensembles(comm, request.members);
-    comm::agree(comm, [&] { expect_conditions(*set, seen, first, common, *sets.data); });
+    comm::agree(comm, [&] { expect_conditions(*set, seen, first, common); });
   }
   return common;
+}
+
+/// Whether the data have an image for each condition.
+bool has_images(const SampleSet& data, const Ensembles& ensembles) {
+  return ensembles.conditions.empty() || std::ranges::max(ensembles.conditions) < data.size();
+}
+
+/// Pairs of times (--lead) have no image for the last times, of which a forecast has samples all the same. Removes
+/// these conditions from the end of `ensembles`, and returns how many they were. Removes none where the times are of
+/// several series, whose conditions are numbered otherwise than their pairs. Collective.
+int64_t leave_out_last_times(comm::Communicator& comm, const SampleSet& data, const FieldRequest& request,
+                             Ensembles& ensembles) {
+  const int64_t lead = request.reading.lead;
+  if (lead == 0 || has_images(data, ensembles)) return 0;
+  data::DatasetOptions every_time = request.reading;
+  every_time.lead = 0;
+  SampleSet times = SampleSet::open(comm, request.data, every_time);
+  const int64_t count = times.size();
+  times.close(comm);
+  std::vector<int64_t>& conditions = ensembles.conditions;
+  const auto first = std::ranges::find_if(conditions, [&](int64_t condition) { return condition >= data.size(); });
+  const bool one_series = count == data.size() + lead;
+  const bool at_the_end = std::all_of(first, conditions.end(),
+                                      [&](int64_t condition) { return condition >= data.size() && condition < count; });
+  if (!one_series || !at_the_end || first == conditions.begin()) return 0;
+  const int64_t left_out = conditions.end() - first;
+  conditions.erase(first, conditions.end());
+  return left_out;
+}
+
+void expect_images(const SampleSet& data, const SampleSet& samples, const Ensembles& ensembles) {
+  if (has_images(data, ensembles)) return;
+  throw DatasetError("{}: its samples are of condition {}, {} has images 0 to {}", samples.path().string(),
+                     std::ranges::max(ensembles.conditions), data.path().string(), data.size() - 1);
 }
 
 BlockSums measured(comm::Communicator& comm, const SampleSet& set, Theory& theory,
@@ -170,8 +197,19 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
     settle_scales(sets, request, theory.get());
   });
   Ensembles ensembles;
-  if (sets.data) ensembles = common_ensembles(comm, sets, request);
-  comm::agree(comm, [&] { describe(result, sets, request, ensembles); });
+  int64_t left_out = 0;
+  if (sets.data) {
+    ensembles = common_ensembles(comm, sets, request);
+    left_out = leave_out_last_times(comm, *sets.data, request, ensembles);
+  }
+  comm::agree(comm, [&] {
+    if (sets.data) expect_images(*sets.data, sets.a.front(), ensembles);
+    describe(result, sets, request, ensembles);
+  });
+  if (left_out > 0) {
+    result.notes.push_back(fmt::format("The last {} are left out: with --lead {} no image of the data follows them.",
+                                       base::counted(left_out, "condition"), request.reading.lead));
+  }
   if (unsaid) {
     result.notes.emplace_back(
         "No set says which transforms its values have gone through: they are taken for stored ones. Samples of a model "

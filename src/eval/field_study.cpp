@@ -35,7 +35,7 @@ int64_t FieldStudy::data_image(int64_t unit) const {
   return paired() ? ensembles_.conditions[static_cast<std::size_t>(unit)] : unit;
 }
 
-int64_t FieldStudy::units_of(const SampleSet& set) const { return set.size() / ensembles_.members; }
+int64_t FieldStudy::units_of(const SampleSet& set) const { return paired() ? data_units() : set.size(); }
 
 void FieldStudy::count(int64_t samples) {
   done_ = std::min(done_ + samples, total_);

@@ -74,9 +74,11 @@ data::DatasetInfo described(const denoise::LoadedModel& model) {
   const denoise::ImageRecord& record = model.image;
   const data::ImageFormat format = record.format(model.unet->config().out_channels, record.dtype);
   data::DatasetInfo info;
-  info.fields = record.fields.empty()
-                    ? data::image_fields(format, record.normalization, nn::is_class_conditional(model.unet->config()))
-                    : record.fields;
+  info.fields = record.fields;
+  if (info.fields.empty()) {
+    info.fields = data::image_fields(format, record.normalization, nn::is_class_conditional(model.unet->config()));
+    record.name_variables(info.fields.front().variables);
+  }
   info.class_names = record.class_names;
   return info;
 }
@@ -201,10 +203,14 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
     }
   });
   const data::DatasetInfo trained = described(loaded.model);
-  denoise::ValidationSet set = denoise::make_validation_set(
-      std::move(dataset), wanted,
-      {.info = trained, .path = loaded.path, .asked = "--data", .labelled = nn::is_class_conditional(unet)}, unet,
-      world);
+  denoise::ValidationSet set =
+      denoise::make_validation_set(std::move(dataset), wanted,
+                                   {.info = trained,
+                                    .path = loaded.path,
+                                    .asked = "--data",
+                                    .labelled = nn::is_class_conditional(unet),
+                                    .named = !loaded.model.image.fields.empty() || !loaded.model.image.names.empty()},
+                                   unet, world);
   set.subtract(loaded.model.mean);
   nn::UnitExecutor executor;
   table.losses = set.grid_losses(*loaded.model.unet, executor, options.levels, progress);

@@ -18,6 +18,8 @@ struct LoraConfig {
 
   /// alpha / rank; alpha is the rank where it is not set.
   [[nodiscard]] double scale() const;
+  /// Whether adapters of both have the same rank and scale, in whatever layers.
+  [[nodiscard]] bool is_like(const LoraConfig& other) const { return rank == other.rank && scale() == other.scale(); }
 };
 
 /// Declares lora_rank, lora_alpha and lora_targets.

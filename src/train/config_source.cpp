@@ -1,16 +1,20 @@
 // Where the model of a configuration comes from: keys that are read from files.
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include <fmt/ranges.h>
-
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "checkpoint/run_files.h"
 #include "denoise/pretrained.h"
 #include "interop/diffusers_reader.h"
 #include "interop/written_model.h"
+#include "nn/unet2d.h"
 #include "train/config.h"
 
 namespace ddpm::train {
@@ -27,6 +31,16 @@ void expect_names(const denoise::ModelSource& source) {
   };
   expect("pretrained", source.pretrained, "a model folder, a run or a checkpoint");
   expect("lora_adapters", source.lora_adapters, "a folder of PEFT's, a run or a checkpoint");
+}
+
+/// The names of the layers that have an adapter, sorted.
+std::vector<std::string> adapted_layers(nn::UNet2DConfig config, const nn::LoraConfig& lora) {
+  config.lora = lora;
+  const nn::UNet2D unet(config);
+  std::vector<std::string> names;
+  for (const nn::AdaptableLayer* layer : unet.adapted()) names.push_back(layer->name());
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace
@@ -71,14 +85,27 @@ std::optional<nn::LoraConfig> Configuration::apply_model_source() {
 }
 
 void Configuration::expect_adapters(const nn::LoraConfig& stored) const {
-  const auto text = [](const nn::LoraConfig& lora) {
-    return fmt::format("lora_rank = {}, lora_alpha = {}, lora_targets = {}", lora.rank,
-                       lora.alpha.value_or(static_cast<double>(lora.rank)), lora.targets);
-  };
   const nn::LoraConfig& asked = values_.model.lora;
-  if (text(stored) == text(asked)) return;
-  throw base::ConfigError("model.lora_adapters = {}: its adapters have {}; the configuration asks for {}",
-                          *values_.model_source.lora_adapters, text(stored), text(asked));
+  if (!values_.model_source.pretrained) return;  // validate_source() refuses this
+  if (asked.is_like(stored) && asked.targets == stored.targets) return;
+  const std::vector<std::string> has = adapted_layers(values_.model, stored);
+  const std::vector<std::string> wants = adapted_layers(values_.model, asked);
+  std::vector<std::string> differing;
+  std::ranges::set_symmetric_difference(has, wants, std::back_inserter(differing));
+  if (asked.is_like(stored) && differing.empty()) return;
+  const auto text = [](const nn::LoraConfig& lora, const std::vector<std::string>& layers) {
+    return fmt::format("lora_rank = {}, lora_alpha = {} and {}", lora.rank,
+                       lora.alpha.value_or(static_cast<double>(lora.rank)), base::counted(std::ssize(layers), "layer"));
+  };
+  const std::string difference =
+      differing.empty()
+          ? ""
+          : fmt::format("; {} of lora_targets {}, first {}", base::counted(std::ssize(differing), "layer"),
+                        differing.size() == 1 ? "differs" : "differ", differing.front());
+  throw base::ConfigError(
+      "model.lora_adapters = {}: its adapters have {}; the configuration asks for {}{}; wanted: no lora_ keys, which "
+      "the adapters set",
+      *values_.model_source.lora_adapters, text(stored, has), text(asked, wants), difference);
 }
 
 void Configuration::validate_source() const {

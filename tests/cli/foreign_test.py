@@ -29,6 +29,8 @@ def write_year(path, seed):
         for name, scale in (("t2m", 0.002), ("u10", 0.001)):
             variable = file.createVariable(name, "i2", ("time", "lat", "lon"), zlib=True, shuffle=True)
             variable.scale_factor, variable.add_offset = scale, 1.5
+            if name == "u10":
+                variable.units = "m/s"
             variable[:] = 1.5 + 10 * scale * numbers.standard_normal((TIMES, SIZE, SIZE)).cumsum(axis=2)
         sst = file.createVariable("sst", "f4", ("time", "lat", "lon"), fill_value=-999.0)
         values = numbers.standard_normal((TIMES, SIZE, SIZE)).astype(np.float32)
@@ -194,6 +196,7 @@ class Foreign(unittest.TestCase):
                     [variable["transform"]["mean"], variable["transform"]["std"]], [seen.mean(), seen.std()], rtol=1e-9
                 )
         self.conditions_are_read_in_place(run)
+        self.forecasts_are_held_against_the_file_they_were_drawn_from(run)
         # Another packing is another set.
         with netCDF4.Dataset(self.years[1], "a") as file:
             file["t2m"].scale_factor = 0.003
@@ -245,6 +248,70 @@ class Foreign(unittest.TestCase):
         np.testing.assert_array_equal(*arrays)
         missing = ddpm("sample", "--model", run, "--condition", WORK / "bare.nc", "--output", WORK / "no.npy", check=False)
         self.assertEqual((missing.returncode, missing.stderr.count("\n")), (3, 1), missing.stderr)
+
+    def forecasts_are_held_against_the_file_they_were_drawn_from(self, run):
+        """No time follows the last ones by the lead, so that their forecasts have no truth."""
+        drawn = {}
+        for name, condition in (("year", self.years[0]), ("years", self.pattern)):
+            drawn[name] = WORK / f"forecast_of_{name}"
+            shutil.rmtree(drawn[name], ignore_errors=True)
+            ddpm("sample", "--model", run, "--condition", condition, "--members", 2, "--steps", 2, "--scheduler", "ddim",
+                 "--format", "dataset", "--denormalize", "--output", drawn[name])  # fmt: skip
+        read = ("--variables", "t2m,u10", "--lead", LEAD)
+        outputs = [ddpm("eval", "fields", drawn["year"], "--data", self.years[0], *read, "--json", ranks=n).stdout for n in (1, 2)]
+        self.assertEqual(outputs[0], outputs[1])
+        result = json.loads(outputs[0])
+        kept = TIMES - LEAD
+        self.assertEqual((result["settings"]["conditions"], result["count"]), (kept, 2 * kept))
+        (said,) = [note for note in result["notes"] if "left out" in note]
+        self.assertEqual(said, f"The last {LEAD} conditions are left out: with --lead {LEAD} no image of the data follows them.")
+        members = np.concatenate([h5py.File(shard)["images"][:] for shard in sorted(drawn["year"].glob("shard-*.h5"))]).astype(np.float64)
+        members, truth = members[: 2 * kept].reshape(kept, 2, SIZE, SIZE, 2), self.values[LEAD:TIMES].astype(np.float64)
+        for channel, name in enumerate(("t2m", "u10")):
+            found = {row["name"]: row["value"] for row in result["metrics"] if row["variable"] == name and "level" not in row}
+            x, y = members[..., channel], truth[..., channel]
+            np.testing.assert_allclose(found["bias"], (x.mean(1) - y).mean(), rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(found["rmse"], np.sqrt(np.square(x.mean(1) - y).mean()), rtol=1e-4)
+        # Of two series the pairs are numbered otherwise than the times, and other samples are of another file.
+        for name, data in (("years", self.pattern), ("years", self.years[0])):
+            process = ddpm("eval", "fields", drawn[name], "--data", data, *read, check=False)
+            self.assertEqual(process.returncode, 3, process.stdout)
+            self.assertIn("its samples are of condition 23", process.stderr)
+
+    def test_a_model_knows_the_names_of_its_variables(self):
+        made, drawn = WORK / "named", WORK / "named_samples"
+        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(drawn, ignore_errors=True)
+        ddpm("data", "create", self.pattern, "--output", made, "--variables", "u10")
+        config, run = self.config("named_run", made, {"in_channels": 1, "out_channels": 1})
+        ddpm("train", config, "--train.steps", "2")
+        recorded = json.loads((run / "model" / "normalization.json").read_text())
+        self.assertEqual(recorded["variables"], [{"name": "u10", "unit": "m/s"}])
+        evaluate = ("eval", "loss", "--levels", 4, "--json")
+        results = [json.loads(ddpm(*evaluate, "--model", model, "--data", made).stdout) for model in (run, run / "model")]
+        self.assertEqual(results[0]["metrics"], results[1]["metrics"])
+        ddpm("sample", "--model", run, "--count", 2, "--steps", 2, "--scheduler", "ddim", "--format", "dataset", "--denormalize", "--output", drawn)
+        (field,) = json.loads((drawn / "dataset.json").read_text())["fields"]
+        self.assertEqual([(variable["name"], variable["unit"]) for variable in field["variables"]], [("u10", "m/s")])
+        # Values of another variable are other values.
+        other = WORK / "named_otherwise"
+        shutil.rmtree(other, ignore_errors=True)
+        ddpm("data", "create", self.pattern, "--output", other, "--variables", "t2m")
+        process = ddpm(*evaluate, "--model", run, "--data", other, check=False)
+        self.assertEqual(process.returncode, 3, process.stdout)
+        self.assertIn("its field of role image holds t2m (no unit)", process.stderr)
+        # An older record has no names, which then cannot be compared.
+        shutil.rmtree(WORK / "nameless", ignore_errors=True)
+        shutil.copytree(run / "model", WORK / "nameless")
+        recorded.pop("variables")
+        (WORK / "nameless" / "normalization.json").write_text(json.dumps(recorded))
+        nameless = json.loads(ddpm(*evaluate, "--model", WORK / "nameless", "--data", made).stdout)
+        self.assertEqual(nameless["metrics"], results[0]["metrics"])
+        for variables, wanted in (("u10", "an array of variables is wanted"), ([{"name": "\n", "unit": ""}], "1 to 255 printable bytes")):
+            (WORK / "nameless" / "normalization.json").write_text(json.dumps({**recorded, "variables": variables}))
+            process = ddpm(*evaluate, "--model", WORK / "nameless", "--data", made, check=False)
+            self.assertEqual((process.returncode, process.stderr.count("\n")), (4, 1), process.stderr)
+            self.assertIn(wanted, process.stderr)
 
     def test_missing_values_are_left_out_of_the_loss(self):
         config, _ = self.config("masked", self.years[0], {"in_channels": 1, "out_channels": 1}, variables="sst", missing="mask")

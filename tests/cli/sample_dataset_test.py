@@ -193,7 +193,7 @@ class SampleDataset(unittest.TestCase):
         shutil.rmtree(WORK / "mixed", ignore_errors=True)
         shutil.rmtree(WORK / ".mixed.partial", ignore_errors=True)
         process = subprocess.Popen([DDPM, "sample", "--model", folders[0], *map(str, draw)], stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list((WORK / ".mixed.partial").glob("*.h5")):
+        while process.poll() is None and not list((WORK / ".mixed.partial" / "journal").glob("*.json")):
             time.sleep(0.002)
         process.kill()
         process.wait()
@@ -214,7 +214,7 @@ class SampleDataset(unittest.TestCase):
         for left in ("forecast", ".forecast.partial"):
             shutil.rmtree(WORK / left, ignore_errors=True)
         process = subprocess.Popen([DDPM, "sample", "--model", self.given, *map(str, draw)], stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list((WORK / ".forecast.partial").glob("*.h5")):
+        while process.poll() is None and not list((WORK / ".forecast.partial" / "journal").glob("*.json")):
             time.sleep(0.002)
         process.kill()
         process.wait()

@@ -176,6 +176,15 @@ def era5_with_gaps(stock):
         f["t2m"][0, 0, :3] = np.ma.masked
 
 
+def forecast_run(stock):
+    """A run that forecasts these fields."""
+    stock.want("era5.nc")
+    write_config(stock / "forecast.toml", "runs/forecast",
+                 '[data]\ntrain = "era5.nc"\nvariables = ["t2m", "u10"]\nlead = 4\ncondition = "sst"\nstatic = "orography"\n'
+                 "[diffusion]\nnum_train_timesteps = 10\n", "in_channels = 6\nout_channels = 2\n")  # fmt: skip
+    ddpm(stock.folder, "train", "forecast.toml")
+
+
 def images_npy(stock):
     np.save(stock / "images.npy", normal(20, 16, 16, 3))
     np.save(stock / "labels.npy", random.integers(0, 3, 20))
@@ -239,6 +248,7 @@ MAKERS = {
     "fields.h5": (fields_h5, ()),
     "era5.nc": (era5_nc, ("era5_2021.nc", "era5_2022.nc")),
     "era5_1979.nc": (era5_with_gaps, ("era5_1980.nc",)),
+    "runs/forecast": (forecast_run, ()),
     "images.npy": (images_npy, ("labels.npy",)),
     "runs/era5": (era5_samples, ("test", "a1", "a2", "a3", "b1", "b2", "b3")),
     "icons": (icons, ("icons-held-out", "runs/icons", "runs/long")),

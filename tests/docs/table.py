@@ -151,7 +151,7 @@ PRELUDE = {
     "docs/export.md": ["runs/mine=DIR"],
     "docs/finetuning.md": ["runs/mine=RUN", "runs/mine=runs/flowers", "celebahq256", "adapter=RUN/adapter", "runs/lora=runs/first", "photos-64"],
     "docs/first-run.md": ["photos"],
-    "docs/foreign.md": ["era5.nc"],
+    "docs/foreign.md": ["era5.nc", "era5.nc=new.nc", "runs/forecast=RUN"],
     "docs/installing.md": ["my.toml", "photos-64", "site.sh"],
     "docs/parallel.md": ["my.toml", "photos-64"],
     "docs/performance.md": ["my.toml", "photos-64"],

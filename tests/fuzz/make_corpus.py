@@ -262,6 +262,8 @@ def main():
     files = {"variables": ["t2m", "z level=500"], "axes": [], "sample_axes": ["time"], "condition": "sst", "static": "",
              "parameters": "", "lead": 4}
     seed("normalization", "files", json.dumps({"dtype": "float32", "scale": 1, "offset": 0, "files": files}))
+    variables = [{"name": "u10", "unit": "m/s"}, {"name": "spin", "unit": ""}]
+    seed("normalization", "variables", json.dumps({"dtype": "float32", "scale": 1, "offset": 0, "variables": variables}))
     fields = json.loads(gridded)["fields"]
     seed("normalization", "float32-grid", json.dumps({"dtype": "float32", "scale": 1.0, "offset": 0.0, "fields": fields}))
     owner = {

@@ -125,6 +125,12 @@ class Kept(unittest.TestCase):
                 wanted = values_of_npy(work / f"samples-{weights or 'ema'}.npy")
                 self.assertLess(distance(values_of_npy(work / "now.npy"), wanted), SAME, (source, weights))
 
+    def test_models_are_evaluated_on_their_own_sets(self):
+        for _ in self.each_version():
+            losses = [json.loads(ddpm("eval", "loss", "--model", model, "--data", "squares", "--levels", 4, "--json").stdout)["metrics"]
+                      for model in ("run", "run/model")]  # fmt: skip
+            self.assertEqual(losses[0], losses[1])
+
     def test_models_and_plain_files_begin_new_runs(self):
         for work in self.each_version():
             overrides = ("--run.directory", "new", "--model.pretrained", "run/model", "--train.steps", 1)

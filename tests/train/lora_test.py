@@ -257,6 +257,9 @@ class Lora(unittest.TestCase):
             for name, values in wanted.items():
                 self.assertTrue(torch.equal(stored[name], values), name)
             self.assertLess(distance(predict(opened(run / "model")), predict(opened(begun / "model"))), 1e-6)
+        # The keys that made them name the same layers in other words.
+        _, config = self.config("told", model={"lora_adapters": str(begun / "adapter")})
+        ddpm("train", config, "--dry-run")
         self.train("changed", model={**untold, "lora_adapters": str(WORK / "by-peft")}, train={"steps": 2})
         shutil.rmtree(WORK / "by-peft")
         ddpm("train", WORK / "changed.toml", "--train.steps", 3)  # the adapters are in its checkpoints
@@ -274,6 +277,8 @@ class Lora(unittest.TestCase):
 
         other = make_base(WORK / "other-base", 5)
         adapter = str(begun / "adapter")
+        named = json.loads((begun / "adapter" / "adapter_config.json").read_text())["target_modules"]
+        but_conv_in = [name for name in named if name != "conv_in"]
         for code, phrase, keys in (
             (4, "'use_rslora' is true", changed("rslora", use_rslora=True)),
             (4, "'init_lora_weights' is", changed("pissa", init_lora_weights="pissa")),
@@ -283,6 +288,8 @@ class Lora(unittest.TestCase):
             (4, "does not fit the model", changed("fewer", target_modules=["to_q"])),
             (4, "holds no adapters", {"lora_adapters": str(begun / "model")}),
             (2, "asks for lora_rank = 5", {"lora_adapters": adapter, "lora_rank": 5}),
+            (2, "; 1 layer of lora_targets differs, first conv_in; wanted: no lora_ keys",
+             {"lora_adapters": adapter, "lora_rank": 3, "lora_alpha": 6.0, "lora_targets": but_conv_in}),
             (2, "model.pretrained is not set", {"lora_adapters": adapter, "pretrained": None, "in_channels": 3}),
             (4, "other weights", {"lora_adapters": str(begun), "pretrained": str(other)}),
             (4, "model.lora_adapters this", {"pretrained": adapter}),
@@ -295,6 +302,7 @@ class Lora(unittest.TestCase):
                 self.assertEqual(process.returncode, code, process.stderr)
                 self.assertTrue(says(process.stderr, phrase), process.stderr)
                 self.assertEqual(process.stderr.count("ddpm: error:"), 1, process.stderr)
+                self.assertLess(len(process.stderr), 1000, process.stderr)
                 self.assertFalse(run.exists())
 
     def test_what_makes_no_sense_is_refused(self):
