@@ -45,8 +45,8 @@ void expect_base(const base::Path& place, const std::string& option) {
   if (interop::is_model_folder(place)) return;
   throw base::OutputError(
       "{}: there is no model folder, and the adapters belong to the weights that lay there; wanted: {} with the place "
-      "where they lie now",
-      place.string(), option);
+      "where they lie now{}",
+      place.string(), option, interop::hub_hint(place));
 }
 
 void expect_use_of_base(const std::optional<base::Path>& asked, bool has_adapters, const base::Path& model) {

@@ -238,8 +238,8 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
     if (!is_model) {
       throw base::OutputError(
           "{}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
-          "config.json or unet/config.json)",
-          asked.string(), checkpoint::kConfigName);
+          "config.json or unet/config.json){}",
+          asked.string(), checkpoint::kConfigName, interop::hub_hint(asked));
     }
     if (!weights.empty()) {
       throw base::ConfigError("--weights {}: {} is a diffusers folder, which has one set of weights", weights,

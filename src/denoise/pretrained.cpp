@@ -143,8 +143,8 @@ nn::LoraConfig read_adapter_config(const ModelSource& source, const ReadRunModel
   if (lora.rank > 0) return lora;
   throw base::OutputError(
       "model.lora_adapters = {}: holds no adapters; wanted: a folder of PEFT's, with {}, or a run with "
-      "model.lora_rank or a checkpoint of one",
-      path.string(), interop::kAdapterConfig);
+      "model.lora_rank or a checkpoint of one{}",
+      path.string(), interop::kAdapterConfig, interop::hub_hint(path));
 }
 
 PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,

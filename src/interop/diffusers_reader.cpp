@@ -49,8 +49,19 @@ std::string with_named_numbers_as_texts(std::string_view text) {
   return result;
 }
 
-/// What would help with a name such as "google/ddpm-cifar10-32", which other programs look up on a hub; "": it is
-/// not of that kind.
+/// `config.json` of the file or folder; the only errors are OutputError (cannot be read) and ConfigError (its content).
+nn::UNet2DConfig read_config(const base::Path& path) {
+  const base::Path folder = unet_folder(path);
+  if (folder.empty()) {
+    throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json{}",
+                            path.string(), hub_hint(path));
+  }
+  const base::Path file = is_file(path) ? path : folder / kConfigName;
+  return unet_from_json(read_json(file), file.string());
+}
+
+}  // namespace
+
 std::string hub_hint(const base::Path& path) {
   std::string name = path.string();
   if (name.ends_with('/')) name.pop_back();
@@ -68,19 +79,6 @@ std::string hub_hint(const base::Path& path) {
       "--local-dir {0}",
       name);
 }
-
-/// `config.json` of the file or folder; the only errors are OutputError (cannot be read) and ConfigError (its content).
-nn::UNet2DConfig read_config(const base::Path& path) {
-  const base::Path folder = unet_folder(path);
-  if (folder.empty()) {
-    throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json{}",
-                            path.string(), hub_hint(path));
-  }
-  const base::Path file = is_file(path) ? path : folder / kConfigName;
-  return unet_from_json(read_json(file), file.string());
-}
-
-}  // namespace
 
 base::Path pipeline_folder(const base::Path& path) {
   const base::Path unet = unet_folder(path);

@@ -24,6 +24,10 @@ inline constexpr const char* kNormalizationName = "normalization.json";
 /// Whether `path` looks like a model folder: it, or its unet/, holds config.json.
 bool is_model_folder(const base::Path& path);
 
+/// The end of a refusal of `path`, a model or adapters that are not there: for a name such as
+/// "google/ddpm-cifar10-32", which other programs look up on a hub, the command that fetches it; "" for other paths.
+std::string hub_hint(const base::Path& path);
+
 /// The model that a `config.json` describes (the file, or a model folder), checked by nn::validate. Throws
 /// base::ConfigError (exit code 2) with path and key: for the configuration key `model.config`.
 nn::UNet2DConfig read_unet_config(const base::Path& path);

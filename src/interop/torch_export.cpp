@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::string_view kLoad = R"(from diffusers import UNet2DModel
 
-model = UNet2DModel.from_pretrained(pathlib.Path(__file__).parent / "unet").eval()
+model = UNet2DModel.from_pretrained(here / "unet").eval()
 )";
 
 constexpr std::string_view kLoadField = R"(from field_unet import FieldUNet2D
 
-model = FieldUNet2D.from_folder(pathlib.Path(__file__).parent)
+model = FieldUNet2D.from_folder(here)
 )";
 
 std::string inputs(const WrittenModel& model) {
@@ -55,14 +55,18 @@ std::string export_script(const WrittenModel& model) {
 import pathlib
 import sys
 
+here, program = pathlib.Path(__file__).parent, pathlib.Path(sys.argv[-1])
+if len(sys.argv) != 2 or program.suffix != ".pt2" or not (program.parent.is_dir() and (here / "unet").is_dir()):
+    print(f"export.py: wanted: PROGRAM.pt2 in a folder that exists, and the model {{here / 'unet'}}", file=sys.stderr)
+    sys.exit(2)
+
 import torch
 {}
 inputs = {{{}}}
 batch = torch.export.Dim("batch", max=63)  # diffusers' upsamplers take another path from 64 on
 shapes = {{name: {{0: batch}} for name in inputs}}{}
 with torch.no_grad():
-    program = torch.export.export(model, (), inputs{}, dynamic_shapes=shapes)
-torch.export.save(program, sys.argv[1])
+    torch.export.save(torch.export.export(model, (), inputs{}, dynamic_shapes=shapes), program)
 )",
       fits ? kLoad : kLoadField, inputs(model), fits ? R"( | {"return_dict": None})" : "",
       fits ? R"( | {"return_dict": False})" : "");

@@ -133,7 +133,10 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
     if (const config::Entry* entry = schema.find("model." + key)) {
       config::assign(*entry, config::from_json(as_named_here(key, value)), origin);
     } else if (!value.is_null()) {
-      throw base::ConfigError("{}: unknown key '{}'; wanted: a key of {}", origin, key, kClassName);
+      throw base::ConfigError(
+          "{}: unknown key '{}'; wanted: a key of {}, since others may change what the model computes; remove it where "
+          "it does not",
+          origin, key, kClassName);
     }
   }
   // diffusers makes a table of classes only where the type of their embedding is null.

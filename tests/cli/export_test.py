@@ -153,6 +153,34 @@ class Export(unittest.TestCase):
         export(foreign / "unet", WORK / "bare")
         self.assertTrue(torch.equal(self.predict(DDPMPipeline.from_pretrained(WORK / "bare").unet), self.predict(unet)))
 
+    def test_the_script_of_a_folder_says_what_it_wants(self):
+        """Before it loads PyTorch: with any argument that it cannot use, and where it was moved away from the model."""
+        shutil.copy(self.run_folder / "model" / "export.py", WORK / "export.py")
+        for script in (self.run_folder / "model" / "export.py", WORK / "export.py"):
+            for arguments in ([], ["absent/x.pt2"], ["--help"], ["x.pt2", "y.pt2"], [""], ["x.pt2"]):
+                if arguments == ["x.pt2"] and script.parent != WORK:
+                    continue
+                said = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=120)
+                self.assertEqual(said.returncode, 2, (arguments, said.stderr))
+                self.assertRegex(said.stderr, r"\Aexport\.py: wanted: PROGRAM\.pt2 .*\n\Z")
+                self.assertIn(str(script.parent / "unet"), said.stderr)
+        self.assertEqual(list(WORK.glob("*.pt2")), [])
+
+    def test_the_name_of_a_model_on_a_hub(self):
+        name = "google/ddpm-cifar10-32"
+        own = ("--model", self.run_folder / "model")
+        rest = ("--count", 1, "--steps", 1, "--output", WORK / "x.npy")
+        for arguments in (
+            ("checkpoint", "export", name, "--output", WORK / "x"),
+            ("sample", "--model", name, *rest),
+            ("sample", *own, "--guidance-model", name, "--guidance-scale", 2, *rest),
+            ("eval", "loss", "--model", name, "--data", WORK / "squares"),
+            ("eval", "loss", *own, "--against", name, "--data", WORK / "squares"),
+        ):
+            self.expect_refused(ddpm(*arguments, check=False), f"hf download {name} --local-dir {name}")
+        self.expect_refused(export(WORK / "absent", WORK / "x", check=False), "absent: not a run")
+        self.assertNotIn("hf download", export(WORK / "absent", WORK / "x", check=False).stderr)
+
     def expect_refused(self, said, *phrases):
         self.assertEqual(said.returncode, 4, said.stderr)
         self.assertEqual(len(said.stderr.strip().splitlines()), 1, said.stderr)

@@ -10,6 +10,7 @@ import base64
 import gzip
 import io
 import json
+import math
 import struct
 import tarfile
 import zipfile
@@ -111,6 +112,23 @@ def npz(members, method):
 
 def idx(*shape, data=b""):
     return struct.pack(f">4B{len(shape)}I", 0, 0, 8, len(shape), *shape) + data
+
+
+MODEL_FILES = ["config", "scheduler", "index", "classes", "normalization", "weights", "weight index", "a", "b", "adapter", "adapters"]
+
+
+def model_folder(files):
+    """A row of files, each by its place in the target's list."""
+    row = [struct.pack("<BH", MODEL_FILES.index(name), len(data)) + data for name, data in files.items()]
+    return b"".join(row)
+
+
+def tensors_of(shapes):
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end := end + 4 * math.prod(shape)]}
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(end)
 
 
 def tar(members, packing):
@@ -289,6 +307,26 @@ def main():
         "prediction_type": "epsilon",
     }
     seed("scheduler_json", "ddpm", json.dumps(scheduler))
+    attention, adapted = "down.attentions.0.query.weight", "base_model.model.to_q.lora_A.weight"
+    own = {
+        "config": b"{}",
+        "scheduler": json.dumps({**scheduler, "lambda_min_clipped": float("-inf")}).encode(),
+        "classes": b'["cat", "dog"]',
+        "normalization": json.dumps({"dtype": "uint8", "scale": 1.0, "offset": -1.0}).encode(),
+        "weights": tensors_of({"conv_in.weight": [2, 3], attention: [3]}),
+    }
+    seed("model_folder", "pipeline", model_folder(own))
+    places = {"weight_map": {"conv_in.weight": "a.safetensors", attention: "b.safetensors"}}
+    sharded = {
+        "config": b'{"_class_name": "UNet2DModel"}',
+        "index": b'{"_class_name": "LDMPipeline", "unet": ["diffusers", "UNet2DModel"], "vqvae": []}',
+        "weight index": json.dumps(places).encode(),
+        "a": tensors_of({"conv_in.weight": [2, 3]}),
+        "b": tensors_of({attention: [3]}),
+    }
+    seed("model_folder", "sharded", model_folder(sharded))
+    adapters = {"adapter": json.dumps(adapter).encode(), "adapters": tensors_of({adapted: [2, 3]})}
+    seed("model_folder", "adapters", model_folder(adapters))
     seed("scheduler_json", "betas", json.dumps({"num_train_timesteps": 3, "trained_betas": [0.1, 0.2, 0.5]}))
 
 

@@ -166,6 +166,20 @@ class Folders(unittest.TestCase):
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
         self.assert_drawn(folder)
 
+    def test_keys_that_diffusers_ignores(self):
+        """One may be of a newer release, and change what the model computes: it is named. Private ones never stop a model."""
+        folder = self.save("ignored")
+        file = folder / "unet" / "config.json"
+        config = json.loads(file.read_text())
+        file.write_text(json.dumps({**config, "gated": True}))
+        with self.assertLogs("diffusers.configuration_utils", "WARNING") as told:
+            UNet2DModel.from_pretrained(folder, subfolder="unet")
+        self.assertIn("gated", "".join(told.output))
+        self.assert_refused(folder, [f"{file}: unknown key 'gated'", "may change what the model computes; remove it where"])
+        file.write_text(json.dumps({**config, "_gated": True, "_commit_hash": "a1", "gated": None}))
+        UNet2DModel.from_pretrained(folder, subfolder="unet")
+        self.assert_drawn(folder)
+
     def test_scheduler_files_as_diffusers_saves_them(self):
         folder = self.save("schedulers")
         for cls, keys in (

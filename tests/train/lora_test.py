@@ -287,6 +287,7 @@ class Lora(unittest.TestCase):
             (4, "'target_modules' is", changed("pattern", target_modules=".*")),
             (4, "does not fit the model", changed("fewer", target_modules=["to_q"])),
             (4, "holds no adapters", {"lora_adapters": str(begun / "model")}),
+            (4, "hf download someone/adapters", {"lora_adapters": "someone/adapters"}),
             (2, "asks for lora_rank = 5", {"lora_adapters": adapter, "lora_rank": 5}),
             (2, "; 1 layer of lora_targets differs, first conv_in; wanted: no lora_ keys",
              {"lora_adapters": adapter, "lora_rank": 3, "lora_alpha": 6.0, "lora_targets": but_conv_in}),

@@ -2,5 +2,5 @@
 #pragma once
 
 namespace c10 {
-enum class ScalarType { Float, Half, BFloat16 };
+enum class ScalarType { Float, Double, Half, BFloat16 };
 }  // namespace c10
