@@ -287,7 +287,7 @@ main() {
     esac
   done
 
-  if [ $mpi = mpich ]; then packages+=("${mpich_packages[@]}"); else packages+=("${openmpi_packages[@]}"); fi
+  if [ "$mpi" = mpich ]; then packages+=("${mpich_packages[@]}"); else packages+=("${openmpi_packages[@]}"); fi
 
   say "Packages"
   if [ $with_packages = yes ]; then

@@ -109,11 +109,12 @@ std::vector<FolderEntry> folder_entries(const Path& path) {
 InputFile::InputFile(Path path)
     : path_(std::move(path)), descriptor_(open_to_read(path_)), stamp_(stamp_of_regular(descriptor_, path_)) {}
 
-/// A file server that was restarted may have forgotten the open file; under its path it is found again.
+/// A file server that was restarted may have forgotten the open file; under its path it is found again. The descriptor
+/// keeps its number, since other threads may be reading from it.
 void InputFile::open_again() const {
   Descriptor again = open_to_read(path_);
   if (stamp_of_regular(again, path_) != stamp_) throw AccessError("{}: changed while it was read", path_.string());
-  descriptor_ = std::move(again);
+  if (::dup3(again.get(), descriptor_.get(), O_CLOEXEC) < 0) throw_file_error(path_, "open", errno);
 }
 
 std::size_t InputFile::read_up_to(uint64_t offset, std::span<std::byte> out) const {

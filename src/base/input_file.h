@@ -58,7 +58,7 @@ struct FolderEntry {
 /// What lies in a folder, without "." and "..", in bytewise order of the names. A listing that fails halfway throws.
 std::vector<FolderEntry> folder_entries(const std::filesystem::path& path);
 
-/// A regular file, open for reading. For one thread at a time.
+/// A regular file, open for reading, from which several threads may read at a time.
 class InputFile {
  public:
   /// Refuses what is not a regular file. It does not wait for a pipe.
@@ -83,7 +83,7 @@ class InputFile {
   void open_again() const;
 
   std::filesystem::path path_;
-  mutable Descriptor descriptor_;  // another one after ESTALE
+  Descriptor descriptor_;  // of another open file after ESTALE
   FileStamp stamp_;
 };
 

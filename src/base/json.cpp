@@ -7,19 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "base/shortened.h"
+
 namespace ddpm::base {
 namespace {
 
 constexpr std::size_t kLongestExcerpt = 80;
 constexpr std::size_t kLongestReason = 300;
 constexpr std::size_t kLongestShownText = 512;
-
-std::string shortened(std::string text, std::size_t longest = kLongestExcerpt) {
-  if (text.size() <= longest) return text;
-  std::size_t end = longest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
-  return text.substr(0, end) + "...";
-}
 
 // Reads characters and leaves the place of the last one where the builder can see it.
 class Cursor {
@@ -66,7 +61,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (open_.back()->contains(name)) fail(fmt::format("duplicate key \"{}\"", shortened(name)));
+    if (open_.back()->contains(name)) fail(fmt::format("duplicate key \"{}\"", shortened(name, kLongestExcerpt)));
     key_ = std::move(name);
     return true;
   }
@@ -141,7 +136,9 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   return builder.take();
 }
 
-std::string excerpt(const Json& json) { return shortened(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+std::string excerpt(const Json& json) {
+  return shortened(json.dump(-1, ' ', false, Json::error_handler_t::replace), kLongestExcerpt);
+}
 
 Json with_short_texts(Json json) {
   if (json.is_string()) return shortened(json.get<std::string>(), kLongestShownText);

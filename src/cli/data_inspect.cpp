@@ -101,6 +101,7 @@ OrderedJson describe(const data::Dataset& dataset, const SeenStatistics& seen) {
           {"dtype", data::numpy_name(image.dtype)},
           {"normalization", {{"scale", info.normalization().scale}, {"offset", info.normalization().offset}}},
           {"labels", info.has_labels()},
+          {"pairs_left_out", dataset.pairs_left_out()},
           {"fields", fields_json(info.fields)},
           {"classes", classes},
           {"statistics", statistics},
@@ -133,6 +134,10 @@ std::string describe_for_people(const data::Dataset& dataset, const SeenStatisti
   if (info.alignment > 0)
     text += fmt::format("  images begin at multiples of {} bytes\n", base::grouped(info.alignment));
   text += fields_text(info.fields);
+  if (dataset.pairs_left_out() > 0) {
+    text += fmt::format("  {} left out: times are missing between the two\n",
+                        base::counted(dataset.pairs_left_out(), "pair"));
+  }
   if (!seen.channels.empty()) text += fmt::format("  statistics {}:\n", origin_of(seen, info.count));
   for (std::size_t c = 0; c < seen.channels.size(); ++c) {
     const auto& channel = seen.channels[c];

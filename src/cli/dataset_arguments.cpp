@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "base/named.h"
+#include "data/variable_request.h"
 
 namespace ddpm::cli {
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> parts;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
+    const std::size_t end = data::end_of_item(text);
     std::string_view part = text.substr(0, end);
     part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
     parts.emplace_back(part.substr(0, part.find_last_not_of(' ') + 1));

@@ -53,6 +53,7 @@ Listing list_arrays(const Path& path) {
     const std::vector<h5::Extent> extents = opened ? opened->extents() : std::vector<h5::Extent>{};
     const bool chunked = opened && opened->chunk_bytes() > 0;
     for (std::size_t i = 0; i < extents.size(); ++i) {
+      if (extents[i].bytes == 0) continue;  // the chunk was never written
       array.bytes += extents[i].bytes;
       listing.runs.push_back({.offset = extents[i].offset,
                               .bytes = extents[i].bytes,

@@ -17,7 +17,7 @@ class ForeignRows;
 
 /// One .h5 file as a dataset of one shard, without statistics.
 struct BareFile {
-  /// The times of the one axis along which images follow each other.
+  /// The coordinates of the last axis along which images follow each other; none where it has none.
   struct Times {
     std::vector<double> places = {};
     std::string unit = {};
@@ -28,7 +28,7 @@ struct BareFile {
   std::optional<h5::Dataset> checksums;     ///< of the images, only where a writer of this program left them
   std::string description = {};             ///< how a foreign file is read: all that values depend on beside its bytes
   std::map<std::string, std::vector<double>> coordinates = {};  ///< of the axes of a foreign file's images
-  Times times = {};                                             ///< of a foreign file that has one sample axis
+  Times times = {};                                             ///< of a foreign file
   std::vector<ForeignRows*> foreign = {};  ///< those of `rows` that a foreign file has of each image
   std::vector<bool> periodic = {};  ///< whether these axes are, where a foreign file says so; empty: nothing is known
 

@@ -99,6 +99,9 @@ class Dataset {
   /// How foreign files are read, as open() was told; of other sets it names no variables.
   [[nodiscard]] const DatasetOptions& reading() const;
 
+  /// Pairs of places in files of other programs that are no images, because times are missing between the two.
+  [[nodiscard]] int64_t pairs_left_out() const;
+
   /// Whether each axis of the images is periodic, where the files say so, as The Well's do; empty: they do not.
   [[nodiscard]] const std::vector<bool>& periodic_axes() const;
 

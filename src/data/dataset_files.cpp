@@ -126,7 +126,9 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   std::vector<BareFile> bare;
   comm::agree(comm, [&] {
     for (const h5::File& file : files) bare.push_back(open_file(file, options));
-    last_read = join_pairs(bare, options, path.string());
+    JoinedPairs joined = join_pairs(bare, options, path.string());
+    last_read = std::move(joined.last);
+    pairs_left_out = joined.left_out;
     info = bare.front().info;
     for (std::size_t s = 1; s < bare.size(); ++s) {
       const std::string first = paths.front().string();

@@ -162,6 +162,8 @@ Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
 int Dataset::threads() const { return std::max(state_->reading.threads, 1); }
 const DatasetOptions& Dataset::reading() const { return state_->reading; }
+int64_t Dataset::pairs_left_out() const { return state_->pairs_left_out; }
+
 const std::vector<bool>& Dataset::periodic_axes() const { return state_->periodic; }
 std::string Dataset::name() const { return fmt::format("{}", fmt::join(state_->names, ", ")); }
 

@@ -83,8 +83,9 @@ struct Dataset::State {
   mutable std::mutex look;                         // held while they are
   DatasetOptions reading;                          // of files, as open() was told
   std::string description;                         // how foreign files are read; part of what the images are
-  std::vector<bool> periodic;                      // the axes of the images; empty: nobody knows
-  mutable std::atomic<Clock::rep> looked_at{0};    // when `opened` was last compared
+  int64_t pairs_left_out = 0;
+  std::vector<bool> periodic;                    // the axes of the images; empty: nobody knows
+  mutable std::atomic<Clock::rep> looked_at{0};  // when `opened` was last compared
   int64_t num_classes = 0;
   std::string content_hash;
   std::shared_ptr<const int> lease = std::make_shared<int>();

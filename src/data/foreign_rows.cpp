@@ -41,22 +41,34 @@ struct ArrayBox {
   std::vector<int64_t> extent;
 };
 
-/// Reads a box of the array: whole rows at once, parts of them row by row. A side may go around.
-std::vector<std::byte> read_stored(const h5::Dataset& array, const ArrayBox& box, std::size_t element_bytes) {
-  std::vector<std::byte> stored(static_cast<std::size_t>(product(box.extent)) * element_bytes);
-  const int64_t rows = box.extent.front();
-  const std::vector<int64_t>& shape = array.shape();
-  const bool whole = std::equal(box.extent.begin() + 1, box.extent.end(), shape.begin() + 1) &&
+/// Reads a box of the array; along each axis it may go around. Rows that the file does not store have the fill value.
+/// Parts of rows of an array without chunks are read in bands, for each of which there is a list of the runs of bytes
+/// that it is made of.
+std::vector<std::byte> read_stored(const ForeignPart& part, ArrayBox box) {
+  constexpr int64_t kBandBytes = int64_t{4} << 20;
+  const h5::Dataset& array = part.array;
+  std::vector<std::byte> stored(static_cast<std::size_t>(product(box.extent)) * part.decoding.element_bytes());
+  const bool whole = std::equal(box.extent.begin() + 1, box.extent.end(), array.shape().begin() + 1) &&
                      std::all_of(box.begin.begin() + 1, box.begin.end(), [](int64_t at) { return at == 0; });
-  if (whole && box.begin.front() + rows <= array.rows()) {
-    array.read_rows(box.begin.front(), rows, stored);
-    return stored;
-  }
-  const std::size_t bytes = stored.size() / static_cast<std::size_t>(rows);
-  for (int64_t r = 0; r < rows; ++r) {
-    array.read_window((box.begin.front() + r) % array.rows(), std::span(box.begin).subspan(1),
-                      std::span(box.extent).subspan(1),
-                      std::span(stored).subspan(static_cast<std::size_t>(r) * bytes, bytes));
+  const int64_t rows = box.extent.front();
+  const int64_t first = box.begin.front();
+  const int64_t row_bytes = std::ssize(stored) / rows;
+  const bool in_bands = !whole && array.chunk_bytes() == 0;
+  const int64_t most = in_bands ? std::max<int64_t>(kBandBytes / row_bytes, 1) : rows;
+  for (int64_t done = 0; done < rows; done += box.extent.front()) {
+    const int64_t place = (first + done) % part.rows;
+    const bool is_stored = place < array.rows();
+    box.begin.front() = place;
+    box.extent.front() = std::min({rows - done, (is_stored ? array.rows() : part.rows) - place, most});
+    const std::span<std::byte> out = std::span(stored).subspan(
+        static_cast<std::size_t>(done * row_bytes), static_cast<std::size_t>(box.extent.front() * row_bytes));
+    if (!is_stored) {
+      array.fill(out);
+    } else if (whole) {
+      array.read_rows(place, box.extent.front(), out);
+    } else {
+      array.read_windows(box.begin, box.extent, out);
+    }
   }
   return stored;
 }
@@ -77,55 +89,58 @@ uint64_t ForeignRows::chunk_bytes() const {
   return most;
 }
 
-std::vector<int64_t> ForeignRows::place_of(int64_t row) const {
-  if (form_.samples.size() == 1) return {row};  // a place before the first one of another file's rows, too
-  std::vector<int64_t> place(form_.samples.size());
-  for (std::size_t axis = place.size(); axis-- > 0;) {
-    place[axis] = row % rows_along_[axis];
-    row /= rows_along_[axis];
-  }
-  return place;
+void ForeignRows::set_starts(std::vector<int64_t> starts) {
+  rows_along_.back() = std::ssize(starts);
+  rows_ = product(rows_along_);
+  const bool all = starts.empty() || starts.back() + 1 == std::ssize(starts);
+  starts_ = all ? std::vector<int64_t>() : std::move(starts);
 }
 
-const ForeignRows& ForeignRows::rows_with(int64_t& row) const {
-  const ForeignRows* rows = this;
-  int64_t place = row + form_.lead;
-  while (rows->next_ != nullptr && place >= rows->form_.samples.back()) {
-    place -= rows->form_.samples.back();
-    rows = rows->next_;
+ForeignRows::Origin ForeignRows::origin_of(int64_t row, int64_t most) const {
+  Origin origin{.rows = this, .place = std::vector<int64_t>(form_.samples.size())};
+  if (origin.place.empty()) return origin;
+  for (std::size_t axis = origin.place.size(); axis-- > 0;) {
+    origin.place[axis] = row % rows_along_[axis];
+    row /= rows_along_[axis];
   }
-  row = place - rows->form_.lead;
-  return *rows;
+  int64_t& last = origin.place.back();
+  int64_t together = std::min(most, rows_along_.back() - last);
+  if (!starts_.empty()) {
+    const auto from = starts_.begin() + last;
+    last = *from;
+    const auto apart = [](int64_t a, int64_t b) { return b != a + 1; };
+    const auto end = std::adjacent_find(from, from + together, apart);
+    if (end != from + together) together = end - from + 1;
+  }
+  while (origin.rows->next_ != nullptr && last + form_.lead >= origin.rows->places()) {
+    last -= origin.rows->places();  // a place before the first one, if the lead is longer than this file
+    origin.rows = origin.rows->next_;
+  }
+  origin.together = std::min(together, origin.rows->places() - form_.lead - last);
+  return origin;
 }
 
 void ForeignRows::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
   const int64_t most = std::max<int64_t>(1, kTogetherBytes / static_cast<int64_t>(row_bytes()));
   while (n > 0) {
-    int64_t row = first;
-    const ForeignRows& from = rows_with(row);
-    Box box{.place = from.place_of(row), .begin = std::vector<int64_t>(form_.sides.size(), 0), .extent = form_.sides};
-    box.rows = std::min({n, most, from.rows_together(row)});
+    const Origin from = origin_of(first, std::min(n, most));
+    const Box box{.place = from.place,
+                  .rows = from.together,
+                  .begin = std::vector<int64_t>(form_.sides.size(), 0),
+                  .extent = form_.sides};
     const std::size_t bytes = static_cast<std::size_t>(box.rows) * row_bytes();
-    from.read_box(box, out.first(bytes));
+    from.rows->read_box(box, out.first(bytes));
     out = out.subspan(bytes);
     first += box.rows;
     n -= box.rows;
   }
 }
 
-/// Rows from this one on that follow each other in this file.
-int64_t ForeignRows::rows_together(int64_t row) const {
-  if (form_.samples.empty()) return 1;
-  if (form_.samples.size() == 1) return form_.samples.back() - form_.lead - row;
-  return rows_along_.back() - row % rows_along_.back();
-}
-
 void ForeignRows::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                               std::span<std::byte> out) const {
-  const ForeignRows& from = rows_with(row);
-  from.read_box(
-      {.place = from.place_of(row), .begin = {begin.begin(), begin.end()}, .extent = {extent.begin(), extent.end()}},
-      out);
+  const Origin from = origin_of(row, 1);
+  from.rows->read_box(
+      {.place = from.place, .begin = {begin.begin(), begin.end()}, .extent = {extent.begin(), extent.end()}}, out);
 }
 
 void ForeignRows::read_box(const Box& box, std::span<std::byte> out) const {
@@ -192,12 +207,12 @@ void ForeignRows::read_part(const ForeignPart& part, int64_t first_channel, cons
                             std::span<float> out) const {
   ArrayBox along;
   for (std::size_t axis = 0; axis < part.uses.size(); ++axis) {
-    const Range range = range_of(part.uses[axis], part.array.shape()[axis], box);
+    const Range range = range_of(part.uses[axis], axis == 0 ? part.rows : part.array.shape()[axis], box);
     along.begin.push_back(range.begin);
     along.extent.push_back(range.extent);
   }
   std::vector<float> values(static_cast<std::size_t>(product(along.extent)));
-  part.decoding.decode(read_stored(part.array, along, part.decoding.element_bytes()), values);
+  part.decoding.decode(read_stored(part, along), values);
   copy(loops_of(part, along.extent, box), values.data(), out.data() + first_channel);
 }
 

@@ -29,6 +29,7 @@ struct ForeignPart {
   h5::Dataset array;
   Decoding decoding;
   std::vector<AxisUse> uses;  ///< of each axis of the array
+  int64_t rows = 0;           ///< along its first axis: those that the file does not store have its fill value
   int64_t channels = 1;
 };
 
@@ -50,7 +51,7 @@ class ForeignRows : public Rows {
   struct Form {
     std::string label;
     std::vector<int64_t> samples;  ///< places along each sample axis, the last one fastest; none: there is one row
-    int64_t pairs = 0;             ///< so many places of the last one are no rows
+    int64_t pairs = 0;             ///< so many places of the last one are no rows, unless set_starts() says which are
     int64_t lead = 0;              ///< row t takes place t + lead there: 0, or `pairs`
     std::vector<int64_t> sides;
     /// u8: masks, whose values are 0 and 1; i64: labels, whole numbers. Both are without an axis of channels.
@@ -69,12 +70,14 @@ class ForeignRows : public Rows {
   void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                    std::span<std::byte> out) const override;
 
-  /// Places along their axis that these rows, and those that they go on with, have; they are along one axis.
-  [[nodiscard]] int64_t places() const { return form_.samples.back() + (next_ == nullptr ? 0 : next_->places()); }
-  /// Has places beyond the last one be those of `next`, which lies in another file and outlives these.
+  /// Places of this file along the last sample axis.
+  [[nodiscard]] int64_t places() const { return form_.samples.back(); }
+  [[nodiscard]] bool is_along_one_axis() const { return form_.samples.size() == 1; }
+  /// Has places beyond the last one be those of `next`, which lies in another file and outlives these; they are along
+  /// one axis.
   void go_on_with(const ForeignRows& next) { next_ = &next; }
-  /// Sets how many rows there are, along one axis.
-  void set_rows(int64_t rows) { rows_along_ = {rows_ = rows}; }
+  /// Sets at which places of the last sample axis, in rising order, there are rows.
+  void set_starts(std::vector<int64_t> starts);
 
  private:
   /// Rows that follow each other along the last sample axis, or a part of each.
@@ -84,10 +87,13 @@ class ForeignRows : public Rows {
     std::vector<int64_t> begin;  // along each side
     std::vector<int64_t> extent;
   };
-  [[nodiscard]] std::vector<int64_t> place_of(int64_t row) const;
-  /// These rows, or those they go on with: the ones of the file that has the row. `row` becomes its number there.
-  [[nodiscard]] const ForeignRows& rows_with(int64_t& row) const;
-  [[nodiscard]] int64_t rows_together(int64_t row) const;
+  /// Where a row lies.
+  struct Origin {
+    const ForeignRows* rows;     // of the file that has it: these, or those that they go on with
+    std::vector<int64_t> place;  // there, along each sample axis
+    int64_t together = 1;        // rows from this one on that follow each other there
+  };
+  [[nodiscard]] Origin origin_of(int64_t row, int64_t most) const;
   [[nodiscard]] bool is_along_rows(const AxisUse& use) const;
   [[nodiscard]] Range range_of(const AxisUse& use, int64_t array_extent, const Box& box) const;
   [[nodiscard]] std::vector<Loop> loops_of(const ForeignPart& part, std::span<const int64_t> extent,
@@ -102,6 +108,7 @@ class ForeignRows : public Rows {
   std::vector<int64_t> shape_;
   int64_t channels_ = 0;
   std::vector<int64_t> rows_along_;  // each sample axis
+  std::vector<int64_t> starts_;      // places of the last one with rows; empty: all places from the first one on
   int64_t rows_ = 1;
   const ForeignRows* next_ = nullptr;
 };

@@ -167,8 +167,11 @@ void Composer::add_part(FieldRole role, const VariableRequest& request, ForeignV
     throw DatasetError("{}: there is no axis {} among its [{}]; {} names those of the images", label, side,
                        fmt::join(names, ", "), options_.key("axes"));
   }
-  ForeignPart part{.array = std::move(variable.array), .decoding = std::move(variable.decoding), .uses = {}};
-  std::vector<std::string> channels = {request.text};
+  ForeignPart part{.array = std::move(variable.array),
+                   .decoding = std::move(variable.decoding),
+                   .uses = {},
+                   .rows = variable.axes.front().extent};
+  std::vector<std::string> channels = {request.choices.empty() ? request.name : request.text};
   bool is_split = false;
   std::size_t choices = 0;
   for (const ForeignAxis& axis : variable.axes) {
@@ -329,7 +332,7 @@ BareFile Composer::bare_file() {
   add_missing_mask(bare);
   bare.description += fmt::format("along [{}], lead {}\n", fmt::join(samples_.names(), ", "), options_.lead);
   bare.coordinates = std::move(coordinates_);
-  if (samples_.names().size() == 1) bare.times = times_;
+  bare.times = times_;
   const std::vector<std::string> periodic = file_.periodic_axes();
   for (const std::string& side : sides_) bare.periodic.push_back(place_in(periodic, side).has_value());
   if (!file_.tells_boundaries()) bare.periodic.clear();

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/shortened.h"
 
 namespace ddpm::data {
 namespace {
@@ -53,8 +54,8 @@ std::string path_of(const ForeignFile& from, const std::string& name) {
   for (const std::string& place : places) {
     if (from.file.contains(place)) return place;
   }
-  throw DatasetError("{}: there is no variable {}; wanted: one of {}", from.file.path().string(), name,
-                     names_at_hand(from));
+  throw DatasetError("{}: there is no variable {}; wanted: one of {}", from.file.path().string(),
+                     base::shortened(name, base::kLongestShownName), names_at_hand(from));
 }
 
 /// Whether a scale is a dimension alone, whose values mean nothing.
@@ -64,15 +65,18 @@ bool has_coordinates(const h5::File& file, const std::string& scale) {
 }
 
 std::vector<ForeignAxis> named_axes(const h5::File& file, const h5::Dataset& array, const std::string& path) {
-  std::vector<std::string> scales = array.scales();
-  const bool is_scale = scales.size() == 1 && scales.front().empty() &&
+  std::vector<h5::DimensionScale> scales = array.scales();
+  const bool is_scale = scales.size() == 1 && scales.front().name.empty() &&
                         texts_of(file, path, "CLASS") == std::vector<std::string>{"DIMENSION_SCALE"};
-  if (is_scale) scales.front() = path;
+  if (is_scale) scales.front() = {.name = path, .extent = array.rows()};
   const auto labels = array.find_attribute("DIMENSION_LABELS");
   std::vector<ForeignAxis> axes;
   for (std::size_t a = 0; a < scales.size(); ++a) {
-    ForeignAxis axis{.name = last_part(scales[a]), .coordinates = "", .extent = array.shape()[a]};
-    if (!scales[a].empty() && has_coordinates(file, scales[a])) axis.coordinates = scales[a];
+    const std::string& scale = scales[a].name;
+    ForeignAxis axis{.name = last_part(scale), .coordinates = "", .extent = array.shape()[a]};
+    // A variable that was written less often than others of its unlimited dimension is stored with fewer places.
+    if (a == 0 && array.has_fill()) axis.extent = std::max(axis.extent, scales[a].extent);
+    if (!scale.empty() && has_coordinates(file, scale)) axis.coordinates = scale;
     if (axis.name.empty() && labels && labels->texts.size() == scales.size()) axis.name = labels->texts[a];
     if (axis.name.empty()) axis.name = std::to_string(a);
     axes.push_back(std::move(axis));
@@ -128,6 +132,7 @@ std::string some_of(std::vector<std::string> names) {
   if (names.empty()) return "nothing";
   const std::size_t more = names.size() - std::min(names.size(), kMostNamed);
   names.resize(names.size() - more);
+  for (std::string& name : names) name = base::shortened(std::move(name), base::kLongestShownName);
   return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 

@@ -10,10 +10,14 @@
 
 namespace ddpm::data {
 
+struct JoinedPairs {
+  std::vector<std::size_t> last = {};  ///< for each file, the last one that its images are read from
+  int64_t left_out = 0;                ///< pairs within one file between whose places times are missing
+};
+
 /// Lets the pairs (`options.lead`) of each foreign file reach into the files after it as long as their times go on: in
-/// the same unit, one step after the other. Sets how many images each file has, and returns for each the last file that
-/// they are read from. Throws DatasetError where there is no pair.
-std::vector<std::size_t> join_pairs(std::vector<BareFile>& files, const DatasetOptions& options,
-                                    const std::string& name);
+/// the same unit, about one step after the other. Leaves out pairs between whose places there is another step. Sets
+/// which images each file has. Throws DatasetError where there is no pair.
+JoinedPairs join_pairs(std::vector<BareFile>& files, const DatasetOptions& options, const std::string& name);
 
 }  // namespace ddpm::data

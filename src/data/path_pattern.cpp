@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
+#include "base/shortened.h"
 
 namespace ddpm::data {
 namespace {
@@ -52,7 +53,8 @@ std::vector<Path> matching_paths(const Path& pattern) {
     if (!is_pattern(pattern) || base::is_there(pattern)) return {pattern};
     std::vector<Path> found = expanded(pattern);
     if (!found.empty()) return found;
-    throw base::DatasetError("{}: no file has a name like this", pattern.string());
+    throw base::DatasetError("{}: no file has a name like this",
+                             base::shortened(pattern.string(), base::kLongestShownName));
   });
 }
 

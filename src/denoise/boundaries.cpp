@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/counted.h"
 #include "denoise/patch.h"
 
 namespace ddpm::denoise {
@@ -18,6 +19,12 @@ void warn_of_boundaries(const nn::UNet2DConfig& model, const data::Dataset& data
         dataset.name(), fields[axis] ? "periodic" : "not periodic", kNames.at(kNames.size() - fields.size() + axis),
         padded[axis] ? "periodic" : "zeros", fields[axis] ? "periodic" : "zeros");
   }
+}
+
+void warn_of_missing_times(const data::Dataset& dataset, const base::Logger& log) {
+  if (dataset.pairs_left_out() == 0) return;
+  log.warn("{}: {} left out, because times are missing between the two", dataset.name(),
+           base::counted(dataset.pairs_left_out(), "pair"));
 }
 
 }  // namespace ddpm::denoise

@@ -1,6 +1,7 @@
 // Attributes of arrays and groups, the names of axes that they tell, and what a group holds.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <limits>
 
 #include "base/error.h"
@@ -102,12 +103,51 @@ std::string name_of_object(hid_t object, const std::string& subject) {
   return {name.data(), std::min(static_cast<std::size_t>(length), name.size() - 1)};
 }
 
-/// The name of the array that an axis refers to first.
-std::string name_of_reference(hid_t dataset, const hvl_t& references, const std::string& subject) {
+int64_t extent_of(hid_t array, std::size_t axis, const std::string& subject) {
+  if (H5Iget_type(array) != H5I_DATASET) return 0;
+  const Handle space = data_space(checked(H5Dget_space(array), subject, "read the shape"));
+  const int axes = H5Sget_simple_extent_ndims(space.id());
+  if (axes < 1 || axis >= static_cast<std::size_t>(axes)) return 0;
+  std::array<hsize_t, H5S_MAX_RANK> extents{};
+  checked(H5Sget_simple_extent_dims(space.id(), extents.data(), nullptr), subject, "read the shape");
+  return static_cast<int64_t>(std::min<hsize_t>(extents.at(axis), std::numeric_limits<int64_t>::max()));
+}
+
+/// The largest extent of the axes that a dimension scale is attached to, as it lists them.
+int64_t longest_axis(hid_t scale, const std::string& subject) {
+  constexpr const char* kList = "REFERENCE_LIST";
+  struct Use {
+    hobj_ref_t array = 0;
+    unsigned axis = 0;
+  };
+  if (checked(H5Aexists(scale, kList), subject, "look for the attribute") == 0) return 0;
+  const Handle attribute(checked(H5Aopen(scale, kList, H5P_DEFAULT), subject, "open"), H5Aclose);
+  const Handle stored = data_type(checked(H5Aget_type(attribute.id()), subject, "read the type"));
+  if (H5Tget_class(stored.id()) != H5T_COMPOUND) return 0;
+  const Handle space = data_space(checked(H5Aget_space(attribute.id()), subject, "read the shape"));
+  std::vector<Use> uses(count_of(space.id(), sizeof(Use), subject));
+  const Handle type = data_type(checked(H5Tcreate(H5T_COMPOUND, sizeof(Use)), subject, "make a type"));
+  checked(H5Tinsert(type.id(), "dataset", offsetof(Use, array), H5T_STD_REF_OBJ), subject, "make a type");
+  checked(H5Tinsert(type.id(), "dimension", offsetof(Use, axis), H5T_NATIVE_UINT), subject, "make a type");
+  checked(H5Aread(attribute.id(), type.id(), uses.data()), subject, "read");
+  int64_t longest = 0;
+  for (const Use& use : uses) {
+    const Handle array(checked(H5Rdereference2(scale, H5P_DEFAULT, H5R_OBJECT, &use.array), subject, "follow"),
+                       H5Oclose);
+    longest = std::max(longest, extent_of(array.id(), use.axis, subject));
+  }
+  return longest;
+}
+
+/// The array that an axis refers to first. A dimension without coordinates that may grow is an array without any
+/// values.
+DimensionScale scale_of(hid_t dataset, const hvl_t& references, const std::string& subject) {
   if (references.len == 0) return {};
   const Handle scale(checked(H5Rdereference2(dataset, H5P_DEFAULT, H5R_OBJECT, references.p), subject, "follow"),
                      H5Oclose);
-  return name_of_object(scale.id(), subject);
+  DimensionScale found{.name = name_of_object(scale.id(), subject), .extent = extent_of(scale.id(), 0, subject)};
+  if (found.extent == 0) found.extent = longest_axis(scale.id(), subject);
+  return found;
 }
 
 herr_t collect_name(hid_t /*group*/, const char* name, const H5L_info_t* info, void* out) {
@@ -126,33 +166,33 @@ std::optional<Attribute> Dataset::find_attribute(const std::string& name) const 
   return read_attribute(attribute.id(), subject);
 }
 
-std::vector<std::string> Dataset::scales() const {
+std::vector<DimensionScale> Dataset::scales() const {
   const LibraryLock lock;
-  std::vector<std::string> names(shape_.size());
+  std::vector<DimensionScale> scales(shape_.size());
   const std::string subject = label_ + "@DIMENSION_LIST";
-  if (checked(H5Aexists(handle_.id(), "DIMENSION_LIST"), subject, "look for the attribute") == 0) return names;
+  if (checked(H5Aexists(handle_.id(), "DIMENSION_LIST"), subject, "look for the attribute") == 0) return scales;
   const Handle attribute(checked(H5Aopen(handle_.id(), "DIMENSION_LIST", H5P_DEFAULT), subject, "open"), H5Aclose);
   const Handle type = data_type(checked(H5Aget_type(attribute.id()), subject, "read the type"));
   const Handle space = data_space(checked(H5Aget_space(attribute.id()), subject, "read the shape"));
-  if (H5Tget_class(type.id()) != H5T_VLEN) return names;
+  if (H5Tget_class(type.id()) != H5T_VLEN) return scales;
   const Handle held = data_type(checked(H5Tget_super(type.id()), subject, "read the type"));
   if (checked(H5Tequal(held.id(), H5T_STD_REF_OBJ), subject, "compare types") == 0 ||
-      count_of(space.id(), sizeof(hvl_t), subject) != names.size()) {
-    return names;
+      count_of(space.id(), sizeof(hvl_t), subject) != scales.size()) {
+    return scales;
   }
-  std::vector<hvl_t> lists(names.size(), hvl_t{0, nullptr});
+  std::vector<hvl_t> lists(scales.size(), hvl_t{0, nullptr});
   checked(H5Aread(attribute.id(), type.id(), lists.data()), subject, "read");
   std::string failure;
-  for (std::size_t axis = 0; axis < names.size() && failure.empty(); ++axis) {
+  for (std::size_t axis = 0; axis < scales.size() && failure.empty(); ++axis) {
     try {
-      names[axis] = name_of_reference(handle_.id(), lists[axis], subject);
+      scales[axis] = scale_of(handle_.id(), lists[axis], subject);
     } catch (const base::DatasetError& error) {
       failure = error.what();
     }
   }
   checked(H5Dvlen_reclaim(type.id(), space.id(), H5P_DEFAULT, lists.data()), subject, "release");
   if (!failure.empty()) throw base::DatasetError("{}", failure);
-  return names;
+  return scales;
 }
 
 std::optional<Attribute> File::find_attribute(const std::string& object, const std::string& name) const {

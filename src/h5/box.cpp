@@ -40,6 +40,12 @@ std::vector<Line> lines_of(const BoxCopy& copy, std::span<const uint64_t> shape,
   return lines;
 }
 
+void fill_with(std::span<const std::byte> element, std::span<std::byte> out) {
+  for (std::size_t at = 0; at < out.size(); at += element.size()) {
+    std::ranges::copy(element, out.subspan(at).begin());
+  }
+}
+
 std::vector<BoxCopy> boxes_of(const Box& window, std::span<const uint64_t> shape) {
   std::vector<BoxCopy> boxes(1);
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {

@@ -31,6 +31,9 @@ struct Line {
 std::vector<Line> lines_of(const BoxCopy& copy, std::span<const uint64_t> shape, std::span<const uint64_t> target,
                            std::size_t element_bytes);
 
+/// Fills `out` with copies of one element.
+void fill_with(std::span<const std::byte> element, std::span<std::byte> out);
+
 /// A window of `extent` from `begin` on that goes around: what reaches beyond the end of an axis goes on at its
 /// beginning. Returns the boxes that it is made of, at most 2 for each axis, and where they go in an array of the
 /// window's shape.

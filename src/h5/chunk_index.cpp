@@ -51,11 +51,12 @@ class Placer {
 };
 
 /// As HDF5 lists them.
-void place_by_library(hid_t dataset, ChunkLayout& layout, const std::string& label, uint64_t most_bytes) {
+void place_by_library(hid_t dataset, ChunkLayout& layout, uint64_t written, const std::string& label,
+                      uint64_t most_bytes) {
   Placer placer(layout, label, most_bytes);
   const Handle space = data_space(checked(H5Dget_space(dataset), label, "read the shape"));
   std::array<hsize_t, H5S_MAX_RANK> begin{};
-  for (hsize_t i = 0; i < layout.places.size(); ++i) {
+  for (hsize_t i = 0; i < written; ++i) {
     unsigned skipped = 0;
     haddr_t offset = 0;
     hsize_t bytes = 0;
@@ -64,10 +65,10 @@ void place_by_library(hid_t dataset, ChunkLayout& layout, const std::string& lab
   }
 }
 
-/// As the file itself lists them. Returns false where it does so in ways that list_chunks() does not know, or where not
-/// every chunk was written.
-bool place_by_file(hid_t dataset, const base::Path& path, ChunkLayout& layout, const std::string& label,
-                   uint64_t most_bytes) {
+/// As the file itself lists them. Returns false where it does so in ways that list_chunks() does not know, or where it
+/// lists another number of them than HDF5 does.
+bool place_by_file(hid_t dataset, const base::Path& path, ChunkLayout& layout, uint64_t written,
+                   const std::string& label, uint64_t most_bytes) {
   H5O_info_t info;
   checked(H5Oget_info2(dataset, &info, H5O_INFO_BASIC), label, "find its header");
   const uint64_t chunks = layout.places.size();
@@ -82,7 +83,7 @@ bool place_by_file(hid_t dataset, const base::Path& path, ChunkLayout& layout, c
                          ++listed;
                        });
   });
-  if (known && listed == chunks) return true;
+  if (known && listed == written) return true;
   std::ranges::fill(layout.places, ChunkPlace{});
   return false;
 }
@@ -166,9 +167,12 @@ std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const base::Path& pat
   layout.places.resize(chunks);
   constexpr uint64_t kFraming = uint64_t{1} << 16U;
   const uint64_t most_bytes = 2 * bytes + kFraming;
-  if (place_by_file(dataset, path, layout, label, most_bytes)) return layout;
+  const Handle space = data_space(checked(H5Dget_space(dataset), label, "read the shape"));
+  hsize_t written = 0;
+  checked(H5Dget_num_chunks(dataset, space.id(), &written), label, "count the chunks");
+  if (place_by_file(dataset, path, layout, written, label, most_bytes)) return layout;
   if (chunks > kMostChunksOfHdf5) return std::nullopt;
-  place_by_library(dataset, layout, label, most_bytes);
+  place_by_library(dataset, layout, std::min<uint64_t>(written, chunks), label, most_bytes);
   return layout;
 }
 

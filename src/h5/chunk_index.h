@@ -24,9 +24,9 @@ std::optional<bool> turned(hid_t dataset, Element element, const std::string& la
 /// Where one of the chunks of a chunked array lies in the file; nothing where none was written.
 std::optional<uint64_t> first_chunk_offset(hid_t dataset, const std::string& label);
 
-/// Where the chunks of an array in the file `path` lie, all of which were written. Nothing for what ChunkReader does
-/// not read: other filters, other types than plain numbers, files with a user block, partial chunks stored without
-/// filters, and more chunks than can be listed in reasonable time. Throws DatasetError when the list is damaged.
+/// Where the chunks of an array in the file `path` lie. Nothing for what ChunkReader does not read: other filters,
+/// other types than plain numbers, files with a user block, partial chunks stored without filters, and more chunks than
+/// can be listed in reasonable time. Throws DatasetError when the list is damaged.
 std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const base::Path& path, const std::vector<uint64_t>& chunk,
                                             const std::vector<int64_t>& shape, Element element,
                                             const std::string& label);

@@ -44,9 +44,9 @@ std::size_t most_kept(const ChunkLayout& layout, std::size_t chunk_bytes) {
 
 }  // namespace
 
-ChunkReader::ChunkReader(base::Path path, std::string label, ChunkLayout layout, const Digests* digests,
+ChunkReader::ChunkReader(std::shared_ptr<LazyFile> file, std::string label, ChunkLayout layout, const Digests* digests,
                          std::size_t threads)
-    : path_(std::move(path)),
+    : file_(std::move(file)),
       label_(std::move(label)),
       layout_(std::move(layout)),
       chunk_bytes_(bytes_of(layout_.chunk, layout_.element_bytes)),
@@ -83,7 +83,7 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
   }
   if (chunks == 1) {
     Wanted wanted = wanted_of(first, copy, target);
-    if (is_straight(wanted)) return read_straight(wanted, out);
+    if (read_at_once(wanted, out)) return;
     if (ring_ != nullptr || !wanted.in_part) return load_alone(std::move(wanted), out);
   }
   const std::lock_guard lock(turn_);
@@ -97,10 +97,7 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
       in_axis /= count[axis];
     }
     Wanted wanted = wanted_of(place, copy, target);
-    if (is_straight(wanted)) {
-      read_straight(wanted, out);
-      continue;
-    }
+    if (read_at_once(wanted, out)) continue;
     if (!find_kept(wanted, out)) group.push_back(std::move(wanted));
     if (group.size() < most) continue;
     load(group, out, tools_);
@@ -109,18 +106,23 @@ void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target
   load(group, out, tools_);
 }
 
+bool ChunkReader::read_at_once(const Wanted& wanted, std::span<std::byte> out) {
+  if (layout_.places[wanted.number].bytes == 0) {
+    for (const Line& line : wanted.lines) fill_with(layout_.fill, out.subspan(line.to, line.bytes));
+    return true;
+  }
+  const bool straight = is_straight(wanted);
+  if (straight) read_straight(wanted, out);
+  return straight;
+}
+
 void ChunkReader::read_straight(const Wanted& wanted, std::span<std::byte> out) {
   const Line& line = wanted.lines.front();
   const std::span<std::byte> values = out.subspan(line.to, line.bytes);
-  base::read_as<base::DatasetError>([&] { file().read(layout_.places[wanted.number].offset + line.from, values); });
+  base::read_as<base::DatasetError>(
+      [&] { file_->get().read(layout_.places[wanted.number].offset + line.from, values); });
   base::pulse();
   if (layout_.turned) turn_bytes(values, layout_.element_bytes);
-}
-
-const base::InputFile& ChunkReader::file() {
-  const std::lock_guard lock(mutex_);
-  if (!file_) file_.emplace(path_);
-  return *file_;
 }
 
 void ChunkReader::load_alone(Wanted wanted, std::span<std::byte> out) {
@@ -233,7 +235,7 @@ void ChunkReader::fetch(std::span<Wanted> group, std::vector<std::byte>& stored)
       if (!follows || next.in_part) break;
       next.stored = next.values;
     }
-    file().read(place.offset, std::span(wanted.values.data(), bytes));
+    file_->get().read(place.offset, std::span(wanted.values.data(), bytes));
     base::pulse();
   }
   fetch_packed(others, stored);
@@ -264,7 +266,7 @@ void ChunkReader::fetch_packed(std::span<Wanted*> group, std::vector<std::byte>&
   }
   std::size_t at = 0;
   for (const Extent& read : reads) {
-    file().read(read.offset, std::span(stored).subspan(at, read.bytes));
+    file_->get().read(read.offset, std::span(stored).subspan(at, read.bytes));
     at += read.bytes;
     base::pulse();
   }

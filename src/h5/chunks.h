@@ -6,25 +6,23 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/file_system.h"
-#include "base/input_file.h"
 #include "h5/box.h"
 #include "h5/chunk_cache.h"
 #include "h5/chunk_ring.h"
 #include "h5/digests.h"
 #include "h5/filters.h"
+#include "h5/lazy_file.h"
 
 namespace ddpm::h5 {
 
 /// A chunk in the file.
 struct ChunkPlace {
   uint64_t offset = 0;
-  uint64_t bytes = 0;    ///< as stored; 0: not known
+  uint64_t bytes = 0;    ///< as stored; 0: it was never written
   uint32_t skipped = 0;  ///< the filters that were not applied to it, a bit for each
 };
 
@@ -36,6 +34,7 @@ struct ChunkLayout {
   bool turned = false;  ///< whether the bytes of an element lie the other way round in memory
   std::vector<Filter> filters = {};
   std::vector<ChunkPlace> places = {};  ///< of all chunks, the last axis running fastest
+  std::vector<std::byte> fill = {};     ///< an element of chunks that were never written; empty: all were
 };
 
 /// Number of chunks along an axis.
@@ -50,7 +49,8 @@ class ChunkReader {
  public:
   /// `label` is for messages. All extents are positive, and the chunks' bytes fit into an int64. Chunks are compared
   /// with `digests`, which live longer, before they are unpacked, where these are not null.
-  ChunkReader(base::Path path, std::string label, ChunkLayout layout, const Digests* digests, std::size_t threads);
+  ChunkReader(std::shared_ptr<LazyFile> file, std::string label, ChunkLayout layout, const Digests* digests,
+              std::size_t threads);
   /// Keeps chunks in `ring`, which lives longer, under keys that begin with the number of the file.
   void share(ChunkRing& ring, uint64_t file);
 
@@ -86,7 +86,9 @@ class ChunkReader {
   [[nodiscard]] bool is_straight(const Wanted& wanted) const;
   /// Reads those bytes, and no others of the chunk, to their place.
   void read_straight(const Wanted& wanted, std::span<std::byte> out);
-  const base::InputFile& file();
+  /// Gives what needs nothing of other chunks and keeps nothing: a chunk that was never written, or straight bytes.
+  /// False for others.
+  bool read_at_once(const Wanted& wanted, std::span<std::byte> out);
   /// What one caller at a time unpacks with.
   struct Tools {
     std::deque<Worker> workers = {};     // one for each thread
@@ -106,7 +108,7 @@ class ChunkReader {
   void fetch_packed(std::span<Wanted*> group, std::vector<std::byte>& stored);
   void unpack(Wanted& wanted, Worker& worker, std::span<std::byte> out) const;
 
-  base::Path path_;
+  std::shared_ptr<LazyFile> file_;
   std::string label_;
   ChunkLayout layout_;
   std::size_t chunk_bytes_;
@@ -114,8 +116,7 @@ class ChunkReader {
   std::mutex turn_;  // held by a caller that uses `tools_` and `kept_`
   Tools tools_;
   ChunkCache kept_;
-  std::mutex mutex_;                                // of the next two
-  std::optional<base::InputFile> file_;             // opened by the first read
+  std::mutex mutex_;                                // of the next one
   std::vector<std::unique_ptr<Tools>> spare_ = {};  // of callers that load one chunk
   ChunkRing* ring_ = nullptr;
   uint64_t ring_file_ = 0;

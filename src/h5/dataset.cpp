@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/pulse.h"
+#include "h5/box.h"
 #include "h5/chunk_index.h"
 #include "h5/file.h"
 #include "h5/library.h"
@@ -93,14 +94,31 @@ std::size_t total_bytes(const std::vector<int64_t>& shape, Element element, cons
   return bytes;
 }
 
+/// The value that the writer has set for what it does not write. Zero is what HDF5 and some libraries take anyway, and
+/// means nothing unless the attribute of NetCDF's conventions says that it does.
+std::vector<std::byte> fill_of(hid_t dataset, Element element, const std::string& label) {
+  const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
+  H5D_fill_value_t status = H5D_FILL_VALUE_ERROR;
+  checked(H5Pfill_value_defined(list.id(), &status), label, "look for a fill value");
+  H5D_fill_time_t time = H5D_FILL_TIME_ERROR;
+  checked(H5Pget_fill_time(list.id(), &time), label, "look for a fill value");
+  if (element == Element::other || status != H5D_FILL_VALUE_USER_DEFINED || time == H5D_FILL_TIME_NEVER) return {};
+  std::vector<std::byte> value(size_of(element));
+  checked(H5Pget_fill_value(list.id(), memory_type(element), value.data()), label, "read the fill value");
+  const bool is_zero = std::ranges::all_of(value, [](std::byte byte) { return byte == std::byte{0}; });
+  if (is_zero && checked(H5Aexists(dataset, "_FillValue"), label, "look for the attribute _FillValue") == 0) return {};
+  return value;
+}
+
 /// HDF5 gives zeros for what was never written: what an interrupted writer leaves would be read as black images.
-void require_written(hid_t dataset, const std::vector<int64_t>& shape, const std::string& label) {
+/// Chunks of an array with a fill value may be absent.
+void require_written(hid_t dataset, const std::vector<int64_t>& shape, bool has_fill, const std::string& label) {
   H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
   checked(H5Dget_space_status(dataset, &status), label, "look at the storage");
   if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) throw base::DatasetError("{}: nothing was ever written to it", label);
   const std::vector<uint64_t> chunk = chunk_of(dataset, label);
-  if (chunk.empty()) return;  // either all of it is allocated, or none
-  uint64_t wanted = 1;        // chunks are no more than elements, whose number does not overflow
+  if (chunk.empty() || has_fill) return;  // without chunks either all of it is allocated, or none
+  uint64_t wanted = 1;                    // chunks are no more than elements, whose number does not overflow
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     wanted *= (static_cast<uint64_t>(shape[axis]) - 1) / chunk.at(axis) + 1;
   }
@@ -130,7 +148,8 @@ Dataset::Dataset(Handle handle, std::string label, std::shared_ptr<base::QuietFi
     return;
   }
   row_bytes_ = total_bytes(shape_, element_, label_) / static_cast<std::size_t>(rows());
-  require_written(handle_.id(), shape_, label_);
+  fill_ = fill_of(handle_.id(), element_, label_);
+  require_written(handle_.id(), shape_, !fill_.empty(), label_);
 }
 
 Dataset::Dataset(std::string label, std::vector<int64_t> shape, Element element)
@@ -144,7 +163,7 @@ Dataset Dataset::placed(const Path& path, const std::string& name, std::vector<i
   Dataset array(path.string() + ":" + name, std::move(shape), element);
   const Extent values{.offset = place.offset, .bytes = array.row_bytes_ * static_cast<uint64_t>(array.rows())};
   const PlainLayout layout{.values = values, .element_bytes = size_of(element), .turned = place.turned};
-  array.plain_ = std::make_unique<PlainRows>(path, array.label_, layout, nullptr);
+  array.plain_ = std::make_unique<PlainRows>(std::make_shared<LazyFile>(path), array.label_, layout, nullptr);
   return array;
 }
 
@@ -198,7 +217,8 @@ void Dataset::read_without_hdf5(int64_t first, int64_t n, Element memory, void* 
           label_, "convert values");
 }
 
-void Dataset::read_itself(const Path& path, const Digests* digests, int threads) {
+void Dataset::read_itself(const Path& path, const std::shared_ptr<LazyFile>& file, const Digests* digests,
+                          int threads) {
   const std::vector<uint64_t> chunk = chunk_of(handle_.id(), label_);
   const std::optional<uint64_t> offset = chunk.empty() ? file_offset() : first_chunk_offset(handle_.id(), label_);
   // An array has digests of all its values or of none, in which case HDF5 has read them when they were adopted.
@@ -206,13 +226,14 @@ void Dataset::read_itself(const Path& path, const Digests* digests, int threads)
   if (!chunk.empty()) {
     std::optional<ChunkLayout> layout = layout_of_chunks(handle_.id(), path, chunk, shape_, element_, label_);
     if (layout) {
-      chunks_ = std::make_unique<ChunkReader>(path, label_, std::move(*layout), compared,
+      layout->fill = fill_;
+      chunks_ = std::make_unique<ChunkReader>(file, label_, std::move(*layout), compared,
                                               static_cast<std::size_t>(std::max(threads, 1)));
     }
   } else if (const auto turn = turned(handle_.id(), element_, label_); turn && offset) {
     const Extent values{.offset = *offset, .bytes = row_bytes_ * static_cast<uint64_t>(rows())};
     const PlainLayout layout{.values = values, .element_bytes = size_of(element_), .turned = *turn};
-    plain_ = std::make_unique<PlainRows>(path, label_, layout, compared);
+    plain_ = std::make_unique<PlainRows>(file, label_, layout, compared);
   }
   compared_ = compared != nullptr;
   if (chunks_ || plain_) return;
@@ -233,6 +254,11 @@ std::optional<PlainPlace> Dataset::plain_place() const {
 std::vector<Extent> Dataset::extents() const {
   if (plain_) return {plain_->layout().values};
   return chunks_ ? chunks_->extents() : std::vector<Extent>{};
+}
+
+void Dataset::fill(std::span<std::byte> out) const {
+  DDPM_CHECK(has_fill(), "{}: no fill value", label_);
+  fill_with(fill_, out);
 }
 
 void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {

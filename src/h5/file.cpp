@@ -7,6 +7,7 @@
 #include "comm/collectives.h"
 #include "comm/mpi_communicator.h"
 #include "h5/chunks.h"
+#include "h5/lazy_file.h"
 #include "h5/library.h"
 #include "h5/write_driver.h"
 
@@ -74,6 +75,9 @@ void require_hard_links(hid_t file, const std::string& subject, const std::strin
 }
 
 }  // namespace
+
+File::File(Handle handle, Path path, Mode mode)
+    : handle_(std::move(handle)), path_(std::move(path)), mode_(mode), read_(std::make_shared<LazyFile>(path_)) {}
 
 File::~File() {
   // NOLINTNEXTLINE(bugprone-unused-return-value): given up on purpose, see the header
@@ -157,7 +161,7 @@ Dataset File::dataset(const std::string& name) const {
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
   Dataset dataset(Handle(id, H5Dclose), std::move(label), nullptr);
-  dataset.read_itself(path_, digests_, threads_);
+  dataset.read_itself(path_, read_, digests_, threads_);
   if (dataset.chunks_ && ring_ != nullptr) dataset.chunks_->share(*ring_, ring_number_);
   all_compared_ = all_compared_ && dataset.compared_;
   return dataset;

@@ -28,6 +28,7 @@ namespace ddpm::h5 {
 
 class ChunkReader;
 class ChunkRing;
+class LazyFile;
 class PlainRows;
 struct BoxCopy;
 using base::Path;
@@ -45,6 +46,12 @@ struct Attribute {
 struct PlainPlace {
   uint64_t offset = 0;
   bool turned = false;
+};
+
+/// What names an axis of an array: another array of the file.
+struct DimensionScale {
+  std::string name = {};  ///< absolute; "": none is attached
+  int64_t extent = 0;     ///< of its axis, or the largest of those that it names, where it has no values
 };
 
 /// An array in a file; a number without axes is an array of one. Its first axis counts rows (images, labels); rows are
@@ -75,6 +82,9 @@ class Dataset {
   /// it, and what lies between near ones.
   void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                    std::span<std::byte> out) const;
+  /// The same of rows [first, first + n): `begin` and `extent` are along all axes, that of the rows first, whose end is
+  /// not passed.
+  void read_windows(std::span<const int64_t> begin, std::span<const int64_t> extent, std::span<std::byte> out) const;
   /// Reads rows [first, first + n) of any integer type as int64; `out` has n · (elements per row). Throws for a uint64
   /// that int64 cannot hold.
   void read_integers(int64_t first, int64_t n, std::span<int64_t> out) const;
@@ -84,8 +94,13 @@ class Dataset {
   [[nodiscard]] std::optional<std::string> attribute(const std::string& name) const;
   /// An attribute of any plain type; absent when there is none of that name.
   [[nodiscard]] std::optional<Attribute> find_attribute(const std::string& name) const;
-  /// For each axis the absolute name of the first dimension scale that is attached to it, or "".
-  [[nodiscard]] std::vector<std::string> scales() const;
+  /// The first dimension scale that is attached to each axis.
+  [[nodiscard]] std::vector<DimensionScale> scales() const;
+  /// Whether the writer of the array has set a value for elements that were never written: another one than zero, or
+  /// one that the attribute `_FillValue` tells.
+  [[nodiscard]] bool has_fill() const { return !fill_.empty(); }
+  /// Fills `out` with that value, in the processor's byte order.
+  void fill(std::span<std::byte> out) const;
   void set_attribute(const std::string& name, const std::string& value);
 
   /// Bytes of one chunk before compression; 0 for an array that is not stored in chunks.
@@ -95,8 +110,8 @@ class Dataset {
   [[nodiscard]] std::optional<uint64_t> file_offset() const;
   /// The place of an array that is read without HDF5 and has no chunks; absent of others, and of one without rows.
   [[nodiscard]] std::optional<PlainPlace> plain_place() const;
-  /// Where the values lie in the file, if they are read without HDF5: the chunks in the order of their numbers, or one
-  /// extent of an array without. Empty where HDF5 reads them.
+  /// Where the values lie in the file, if they are read without HDF5: the chunks in the order of their numbers, which
+  /// are empty where they were never written, or one extent of an array without. Empty where HDF5 reads them.
   [[nodiscard]] std::vector<Extent> extents() const;
   void close();
 
@@ -113,11 +128,11 @@ class Dataset {
   void read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) const;
   /// As read(), where plain_ or chunks_ read.
   void read_without_hdf5(int64_t first, int64_t n, Element memory, void* out) const;
-  /// Has values read without HDF5 from the file at `path` where that is possible, and compared with `digests` where
-  /// these have some. When the machine fails, MPI-IO may report a read that gave nothing as a success (Open MPI's
-  /// does), and HDF5 then returns zeros; of a window HDF5 reads 64 KiB for each line. Refuses filters that HDF5 does
-  /// not bring where it has to read.
-  void read_itself(const Path& path, const Digests* digests, int threads);
+  /// Has values read without HDF5 from `file`, which lies at `path`, where that is possible, and compared with
+  /// `digests` where these have some. When the machine fails, MPI-IO may report a read that gave nothing as a success
+  /// (Open MPI's does), and HDF5 then returns zeros; of a window HDF5 reads 64 KiB for each line. Refuses filters that
+  /// HDF5 does not bring where it has to read.
+  void read_itself(const Path& path, const std::shared_ptr<LazyFile>& file, const Digests* digests, int threads);
 
   Handle handle_;
   Handle space_;  // of the file; its selection changes with each transfer
@@ -127,6 +142,7 @@ class Dataset {
   std::size_t row_bytes_ = 0;
   std::shared_ptr<base::QuietFile> file_;  // null of arrays that are read
   bool compared_ = false;
+  std::vector<std::byte> fill_;
 
   std::unique_ptr<PlainRows> plain_;  // both null: HDF5 reads
   std::unique_ptr<ChunkReader> chunks_;
@@ -166,7 +182,7 @@ class File {
   [[nodiscard]] std::vector<std::string> names_in(const std::string& group) const;
   /// Opens an array; collective on a parallel file. Refuses soft, external and user-defined links on the
   /// way, external and virtual storage, filters that neither HDF5 brings nor Dataset undoes, chunks above 1 GiB, shapes
-  /// that overflow, and arrays of which parts were never written.
+  /// that overflow, and arrays of which parts were never written, unless has_fill().
   [[nodiscard]] Dataset dataset(const std::string& name) const;
   /// Absolute names of all arrays that are reached without soft, external and user-defined links, each once. For a file
   /// that this process alone has open.
@@ -191,13 +207,14 @@ class File {
 
  private:
   enum class Mode : uint8_t { read, parallel_read, write };
-  File(Handle handle, Path path, Mode mode) : handle_(std::move(handle)), path_(std::move(path)), mode_(mode) {}
+  File(Handle handle, Path path, Mode mode);
   [[nodiscard]] bool parallel() const { return mode_ == Mode::parallel_read; }
 
   Handle handle_;
   Path path_;
   Mode mode_ = Mode::read;
   std::shared_ptr<base::QuietFile> written_;  // null of files that are read
+  std::shared_ptr<LazyFile> read_;            // by arrays that do without HDF5
   const Digests* digests_ = nullptr;
   int threads_ = 1;
   ChunkRing* ring_ = nullptr;

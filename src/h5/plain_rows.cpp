@@ -41,8 +41,9 @@ void turn_bytes(std::span<std::byte> values, std::size_t element_bytes) {
   }
 }
 
-PlainRows::PlainRows(base::Path path, std::string label, const PlainLayout& layout, const Digests* digests)
-    : path_(std::move(path)), label_(std::move(label)), layout_(layout), digests_(digests) {}
+PlainRows::PlainRows(std::shared_ptr<LazyFile> file, std::string label, const PlainLayout& layout,
+                     const Digests* digests)
+    : file_(std::move(file)), label_(std::move(label)), layout_(layout), digests_(digests) {}
 
 void PlainRows::read(uint64_t begin, std::span<std::byte> out) {
   const std::lock_guard lock(mutex_);
@@ -67,19 +68,18 @@ void PlainRows::read_lines(std::span<const Line> lines, std::span<std::byte> out
 
 void PlainRows::announce(std::span<const std::span<const Line>> groups) {
   base::read_as<base::DatasetError>([&] {
-    if (!file_) file_.emplace(path_);
+    const base::InputFile& file = file_->get();
     for (const std::span<const Line> group : groups) {
-      file_->announce(layout_.values.offset + group.front().from, line_bytes(group));
+      file.announce(layout_.values.offset + group.front().from, line_bytes(group));
     }
   });
 }
 
 void PlainRows::read_locked(uint64_t begin, std::span<std::byte> out) {
   base::read_as<base::DatasetError>([&] {
-    if (!file_) file_.emplace(path_);
     const uint64_t offset = layout_.values.offset + begin;
     if (digests_ == nullptr) {
-      file_->read(offset, out);
+      file_->get().read(offset, out);
     } else {
       read_compared(offset, out);
     }
@@ -100,13 +100,13 @@ void PlainRows::read_compared(uint64_t offset, std::span<std::byte> out) {
   const auto read_part = [&](const Extent& block, uint64_t from, uint64_t to) {
     if (from >= to) return;
     block_.resize(block.bytes);
-    file_->read(block.offset, block_);
+    file_->get().read(block.offset, block_);
     digests_->compare(block.offset, block_, label_);
     std::ranges::copy(std::span(block_).subspan(from - block.offset, to - from), part(from, to).begin());
   };
   read_part(first, offset, begin_whole);
   if (begin_whole < end_whole) {
-    file_->read(begin_whole, part(begin_whole, end_whole));
+    file_->get().read(begin_whole, part(begin_whole, end_whole));
     digests_->compare(begin_whole, part(begin_whole, end_whole), label_);
   }
   read_part(last, end_whole, end);

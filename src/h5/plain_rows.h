@@ -3,16 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/file_system.h"
-#include "base/input_file.h"
 #include "h5/box.h"
 #include "h5/digests.h"
+#include "h5/lazy_file.h"
 
 namespace ddpm::h5 {
 
@@ -30,7 +29,7 @@ void turn_bytes(std::span<std::byte> values, std::size_t element_bytes);
 class PlainRows {
  public:
   /// `label` is for messages. What is read is compared with `digests`, which live longer, where these are not null.
-  PlainRows(base::Path path, std::string label, const PlainLayout& layout, const Digests* digests);
+  PlainRows(std::shared_ptr<LazyFile> file, std::string label, const PlainLayout& layout, const Digests* digests);
 
   /// Reads the bytes from `begin` of the values on. Throws DatasetError, and its DatasetAccessError when the machine
   /// fails.
@@ -47,14 +46,13 @@ class PlainRows {
   /// Fills `out` with the bytes at `offset` of the file, after the blocks around them were compared with their digests.
   void read_compared(uint64_t offset, std::span<std::byte> out);
 
-  base::Path path_;
+  std::shared_ptr<LazyFile> file_;
   std::string label_;
   PlainLayout layout_;
   const Digests* digests_;
   std::mutex mutex_;
-  std::optional<base::InputFile> file_;  // opened by the first read
-  std::vector<std::byte> block_;         // one that is wanted in part
-  std::vector<std::byte> near_;          // lines that are read together
+  std::vector<std::byte> block_;  // one that is wanted in part
+  std::vector<std::byte> near_;   // lines that are read together
 };
 
 }  // namespace ddpm::h5

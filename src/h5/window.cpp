@@ -19,13 +19,22 @@ std::vector<uint64_t> unsigned_of(std::span<const int64_t> numbers) { return {nu
 
 void Dataset::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                           std::span<std::byte> out) const {
-  require_rows(row, 1);
-  DDPM_CHECK(begin.size() == shape_.size() - 1 && extent.size() == begin.size(), "{}: a window of {} and {} axes",
-             label_, begin.size(), extent.size());
+  std::vector<int64_t> begins = {row};
+  std::vector<int64_t> extents = {1};
+  begins.insert(begins.end(), begin.begin(), begin.end());
+  extents.insert(extents.end(), extent.begin(), extent.end());
+  read_windows(begins, extents, out);
+}
+
+void Dataset::read_windows(std::span<const int64_t> begin, std::span<const int64_t> extent,
+                           std::span<std::byte> out) const {
+  DDPM_CHECK(begin.size() == shape_.size() && extent.size() == begin.size(), "{}: a window of {} and {} axes", label_,
+             begin.size(), extent.size());
+  require_rows(begin.front(), extent.front());
   std::size_t bytes = size_of(element_);
-  Box window{.begin = {static_cast<uint64_t>(row)}, .extent = {1}};
+  Box window;
   for (std::size_t axis = 0; axis < begin.size(); ++axis) {
-    const int64_t side = shape_[axis + 1];
+    const int64_t side = shape_[axis];
     DDPM_CHECK(begin[axis] >= 0 && begin[axis] < side && extent[axis] > 0 && extent[axis] <= side,
                "{}: {} of {} from {} on, axis {}", label_, extent[axis], side, begin[axis], axis);
     bytes *= static_cast<std::size_t>(extent[axis]);

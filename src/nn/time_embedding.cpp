@@ -14,11 +14,12 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "nn/sinusoids.h"
+
 namespace ddpm::nn {
 namespace {
 
 constexpr double kFourierScale = 16.0;  // UNet2DModel fixes it
-constexpr double kLongestPeriod = 10000.0;
 
 }  // namespace
 
@@ -30,13 +31,6 @@ at::Tensor sinusoid_frequencies(int64_t width, int64_t freq_shift, const at::Ten
   const int64_t half = width / 2;
   const at::Tensor index = at::arange(0, half, options);
   return at::exp(index * -std::log(kLongestPeriod) / static_cast<double>(half - freq_shift));
-}
-
-bool has_finite_sinusoids(int64_t width, int64_t freq_shift) {
-  const int64_t half = width / 2;
-  if (half == 0) return true;  // the only feature is the zero of an odd width
-  const double last = static_cast<double>(half - 1) / static_cast<double>(half - freq_shift);
-  return half != freq_shift && std::isfinite(std::exp(static_cast<float>(last * -std::log(kLongestPeriod))));
 }
 
 at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, int64_t freq_shift) {

@@ -21,10 +21,6 @@ at::Tensor sinusoids(const at::Tensor& t, int64_t width, bool flip_sin_to_cos, i
 /// The numbers w_j, float32 [width / 2].
 at::Tensor sinusoid_frequencies(int64_t width, int64_t freq_shift, const at::TensorOptions& options = at::kFloat);
 
-/// Whether all w_j are finite in float32. They grow with j where freq_shift > width / 2, which diffusers computes as it
-/// stands, and w_0 is no number where freq_shift = width / 2.
-bool has_finite_sinusoids(int64_t width, int64_t freq_shift);
-
 /// The first features of a time step, before any trained layer but the table of the learned kind.
 class TimeProjection {
  public:

@@ -12,7 +12,7 @@
 #include "config/resolve.h"
 #include "nn/blocks/block_rules.h"
 #include "nn/blocks/block_table.h"
-#include "nn/time_embedding.h"
+#include "nn/sinusoids.h"
 
 namespace ddpm::nn {
 namespace {

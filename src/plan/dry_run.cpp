@@ -251,6 +251,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
       images_text(dataset, model) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
   images += duration_text(config, data::images_per_epoch(dataset.parts()));
   denoise::warn_of_boundaries(config.model, dataset, runtime.log);
+  denoise::warn_of_missing_times(dataset, runtime.log);
   train::warn_of_keys(config, runtime.log);
   if (config.validation.every_steps > 0) {
     denoise::ValidationSet validation =

@@ -142,6 +142,7 @@ void Trainer::train() {
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   denoise::warn_of_values(task_.dataset, config_.diffusion.scheduler, runtime_);
   denoise::warn_of_boundaries(config_.model, task_.dataset, runtime_.log);
+  denoise::warn_of_missing_times(task_.dataset, runtime_.log);
   base_weights_.read(model_);
   if (checkpoint) {
     load(*checkpoint);

@@ -262,7 +262,7 @@ class Foreign(unittest.TestCase):
         self.assertEqual(outputs[0], outputs[1])
         result = json.loads(outputs[0])
         kept = TIMES - LEAD
-        self.assertEqual((result["settings"]["conditions"], result["count"]), (kept, 2 * kept))
+        self.assertEqual((result["settings"]["conditions"], result["count"]), (kept, 2 * TIMES))
         (said,) = [note for note in result["notes"] if "left out" in note]
         self.assertEqual(said, f"The last {LEAD} conditions are left out: with --lead {LEAD} no image of the data follows them.")
         members = np.concatenate([h5py.File(shard)["images"][:] for shard in sorted(drawn["year"].glob("shard-*.h5"))]).astype(np.float64)
@@ -331,6 +331,38 @@ class Foreign(unittest.TestCase):
         other = ["--run.directory", str(WORK / "around"), "--model.padding", "periodic"]
         said = ddpm("train", config, "--dry-run", *other).stderr
         self.assertNotIn("boundary conditions", said)
+
+    def test_missing_times_are_said_and_absent_chunks_vouched_for(self):
+        path, name = WORK / "gaps.h5", "'total, cloud cover'"
+        path.with_name("gaps.h5.ddpm").unlink(missing_ok=True)
+        with h5py.File(path, "w") as file:
+            file["hours"] = np.delete(np.arange(9.0), 3)
+            file["hours"].make_scale("hours")
+            field = file.create_dataset("total, cloud cover", (8, SIZE, SIZE), "f4", chunks=(1, SIZE, SIZE), fillvalue=0.5, compression="lzf")
+            field[:6] = np.random.default_rng(1).random((6, SIZE, SIZE))
+            field.dims[0].attach_scale(file["hours"])
+        keys = ("--variables", name, "--lead", 1)
+        config, _ = self.config("gaps", path, {"in_channels": 2, "out_channels": 1}, variables=[name], lead=1)
+        for adopted in (False, True):
+            shown = json.loads(ddpm("data", "inspect", path, *keys, "--all", "--json", ranks=2).stdout)
+            self.assertEqual((shown["count"], shown["pairs_left_out"]), (6, 1))
+            self.assertEqual(shown["statistics"][0]["max"], float(field_max(path)))
+            self.assertIn("1 pair left out", ddpm("data", "inspect", path, *keys).stdout)
+            self.assertIn("1 pair left out, because times are missing", ddpm("train", config, "--dry-run").stderr)
+            self.assertIn("1 pair left out, because times are missing", ddpm("train", config, "--train.steps", "1").stderr)
+            ddpm("data", "verify", path, *keys)
+            if not adopted:
+                ddpm("data", "adopt", path)
+            shutil.rmtree(WORK / "gaps", ignore_errors=True)
+        with h5py.File(path, "r+") as file:
+            file["total, cloud cover"][7] = 1.0  # a chunk that was absent
+        self.assertEqual(ddpm("data", "verify", path, *keys, check=False).returncode, 3)
+
+
+def field_max(path):
+    """The largest value of the images: those of the places that have one before them."""
+    with h5py.File(path) as file:
+        return file["total, cloud cover"][[1, 2, 4, 5, 6, 7]].max()
 
 
 if __name__ == "__main__":

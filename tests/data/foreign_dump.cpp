@@ -58,6 +58,7 @@ void dump(comm::Communicator& comm, const std::filesystem::path& file, const std
       {"count", set.size()},
       {"fields", data::to_json(set.info().fields)},
       {"periodic", set.periodic_axes()},
+      {"pairs_left_out", set.pairs_left_out()},
       {"content_hash", set.content_hash()}}.dump();
   set.close(comm);
 }

@@ -28,6 +28,20 @@ TEST(VariableRequest, IsANameAndPlacesAlongAxes) {
   EXPECT_TRUE(parse_requests("", "data.condition").empty());
 }
 
+TEST(VariableRequest, QuotesHoldNamesWithSpacesAndCommas) {
+  const VariableRequest quoted{.name = "/Data Fields/rain, total = all",
+                               .choices = {{"pressure level", 500.0}},
+                               .text = "'/Data Fields/rain, total = all' 'pressure level'=500"};
+  EXPECT_EQ(parse_request("'/Data Fields/rain, total = all'  'pressure level'=500", "data.variables"), quoted);
+  const std::vector<VariableRequest> several = parse_requests("sst, 'a, b' level=1,d'x,'c'", "data.condition");
+  std::vector<std::string> names;
+  for (const VariableRequest& request : several) names.push_back(request.name);
+  EXPECT_THAT(names, ElementsAre("sst", "a, b", "d'x", "c"));
+  for (const char* text : {"'a", "''", "'a' b", "'a/'", "'a'=5", "a 'b'"}) {
+    EXPECT_THROW(parse_request(text, "data.static"), base::ConfigError) << text;
+  }
+}
+
 TEST(VariableRequest, WhatIsNoneIsRefusedWithItsKey) {
   for (const char* text : {"", " ", "level=500", "z level", "z level=", "z =500", "z level=5x", "z level=inf", "a/"}) {
     EXPECT_THAT([&] { parse_request(text, "data.static"); },

@@ -22,7 +22,7 @@ run_target() {
   case $name in png | jpeg | tiff | webp) corpus+=(tests/data/prepare/golden) ;; esac
   # What reaches new code is written into the first folder, which starts empty.
   rm -rf "${corpus[0]}" && mkdir "${corpus[0]}"
-  if "build/fuzz/fuzz_$name" -runs="$runs" -seed="$seed" -max_len=4096 -timeout=20 -rss_limit_mb=2048 \
+  if TMPDIR=$files "build/fuzz/fuzz_$name" -runs="$runs" -seed="$seed" -max_len=4096 -timeout=20 -rss_limit_mb=2048 \
     -artifact_prefix="build/fuzz/$name-" "${corpus[@]}" >"$log" 2>&1; then
     printf '%-20s %s runs, %s s\n' "$name" "$(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' "$log")" $((SECONDS - begin))
   else
@@ -31,6 +31,10 @@ run_target() {
     return 1
   fi
 }
+
+# Where a target writes the files that it reads: in memory, where the system has such a folder.
+files=/dev/shm
+[ -w "$files" ] || files=${TMPDIR:-/tmp}
 
 if [ "${1:-}" = --one ]; then
   runs=$2 seed=$3

@@ -289,7 +289,7 @@ class Lora(unittest.TestCase):
             (4, "holds no adapters", {"lora_adapters": str(begun / "model")}),
             (4, "hf download someone/adapters", {"lora_adapters": "someone/adapters"}),
             (2, "asks for lora_rank = 5", {"lora_adapters": adapter, "lora_rank": 5}),
-            (2, "; 1 layer of lora_targets differs, first conv_in; wanted: no lora_ keys",
+            (2, "1 layer of lora_targets differs, first conv_in; wanted: no lora_ keys",
              {"lora_adapters": adapter, "lora_rank": 3, "lora_alpha": 6.0, "lora_targets": but_conv_in}),
             (2, "model.pretrained is not set", {"lora_adapters": adapter, "pretrained": None, "in_channels": 3}),
             (4, "other weights", {"lora_adapters": str(begun), "pretrained": str(other)}),

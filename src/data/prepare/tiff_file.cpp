@@ -126,15 +126,18 @@ void read_alpha(TIFF* tiff, TiffHeader& header) {
 }
 
 void check_samples(const TiffHeader& header) {
-  constexpr int kMostSamples = 16;
   const std::array<int, 5> integers = {1, 2, 4, 8, 16};
   const bool known = header.floats ? header.bits == 32 || header.bits == 64
                                    : std::ranges::find(integers, header.bits) != integers.end();
   const char* kind = header.floats ? "floating point" : "integers";
   if (!known) throw base::DatasetError("TIFF: {} of {} bits are not read", kind, header.bits);
-  if (header.samples < header.colour_samples() || header.samples > kMostSamples) {
-    throw base::DatasetError("TIFF: {} samples per pixel, wanted {} to {}", header.samples, header.colour_samples(),
-                             kMostSamples);
+  const int colours = header.colour_samples();
+  const bool takes_one_more = header.has_alpha || colours > 1;  // a fourth sample of RGB may be without a meaning
+  const int most = colours + (takes_one_more ? 1 : 0);
+  if (header.samples < colours || header.samples > most) {
+    throw base::DatasetError(
+        "TIFF: {} samples per pixel, wanted {}{}; other bands are read from arrays, such as .npy or NetCDF",
+        header.samples, colours, header.samples > colours ? ", and opacity as the only one beside them" : "");
   }
   if (header.colours == TiffColours::palette && (header.bits > 8 || header.floats)) {
     throw base::DatasetError("TIFF: a palette of {} bits is not read", header.bits);

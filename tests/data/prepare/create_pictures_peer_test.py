@@ -85,6 +85,11 @@ class Floats(Case):
         self.assertEqual(reasons["e.tif"], "3 channels of float32, wanted 1 (--channels)")
         self.refused(3, "1 channel of float32, wanted 3 (--channels)", self.write("g/b.tif", (self.root / "f/b.tif").read_bytes()).parent)
 
+    def test_bands_beside_the_colours_are_refused(self):
+        bands = tiff_cases.by_tifffile(np.zeros((8, 8, 4), np.float32), photometric="minisblack", planarconfig="contig")
+        folder = self.write("h/bands.tif", bands).parent
+        self.refused(3, "TIFF: 4 samples per pixel, wanted 1, and opacity as the only one", folder, "--size", 8, "--channels", 1)
+
 
 class Limits(Case):
     def test_too_many_unusable_pictures_end_the_command(self):

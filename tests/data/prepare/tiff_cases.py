@@ -182,6 +182,11 @@ def bad_tiff_cases(rng):
     tiles = {322: (LONG, [65520]), 323: (LONG, [65520]), 324: (LONG, [150]), 325: (LONG, [100])}
     yield "tile.tif", tiff_file(tags_of(4, 4, 8, RGB, 3) | tiles, bytes(200)), "TIFF: tiles of: 65520 x 65520"
     yield "samples.tif", tiff_file(tags_of(4, 4, 8, RGB, 3) | one | {277: (SHORT, [60000])}, bytes(100)), "TIFF: "
+    bands = rng.integers(0, 256, (HEIGHT, WIDTH, 8))
+    for count, photometric, more in ((2, BLACK_IS_ZERO, [0]), (3, BLACK_IS_ZERO, [2, 0]), (5, RGB, [0, 0]), (8, RGB, [2, 0, 0, 0, 0]),
+                                     (8, BLACK_IS_ZERO, [0] * 7), (6, INKS, [0, 0])):  # fmt: skip
+        data = plain(bands[..., :count], 8, photometric, m338=(SHORT, more))
+        yield f"bands-{count}-{photometric}.tif", data, f"TIFF: {count} samples per pixel, wanted "
     yield "no-palette.tif", plain(samples[..., :1] % 16, 4, PALETTE), "TIFF: "
     yield "lab.tif", plain(samples, 8, 8), "photometric interpretation 8 is not read"
     yield "signed.tif", plain(samples, 8, RGB, m339=(SHORT, [2, 2, 2])), "sample format 2 is not read"

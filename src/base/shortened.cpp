@@ -1,0 +1,12 @@
+#include "base/shortened.h"
+
+namespace ddpm::base {
+
+std::string shortened(std::string text, std::size_t longest) {
+  if (text.size() <= longest) return text;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // not inside a character
+  return text.substr(0, end) + "...";
+}
+
+}  // namespace ddpm::base

@@ -1,0 +1,15 @@
+// Texts of others in messages, which stay one line that can be read.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace ddpm::base {
+
+/// Bytes of a name or a path that a message shows.
+inline constexpr std::size_t kLongestShownName = 200;
+
+/// The text, or its first `longest` bytes and "..." where it has more. No character is cut.
+std::string shortened(std::string text, std::size_t longest);
+
+}  // namespace ddpm::base
