@@ -216,7 +216,7 @@ execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE ddpm_mpi
 if(ddpm_mpiexec_version MATCHES "Open MPI|OpenRTE")
   set(DDPM_MPIEXEC_FLAGS --oversubscribe --bind-to none)
   set(ddpm_srun_mpi pmix)
-  set(ddpm_variable_of_ranks -x)
+  set(ddpm_variable_of_ranks --mca mca_base_env_list) # -x would mean the first of several programs alone
 else()
   set(DDPM_MPIEXEC_FLAGS -bind-to none)
   set(ddpm_srun_mpi pmi2)

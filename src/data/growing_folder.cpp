@@ -127,7 +127,7 @@ void GrowingFolder::expect_made_by(std::string_view made_by) const {
     if (finished > 0) {
       const auto [was, is] = first_difference(before, made_by);
       throw base::OutputError(
-          "{}: {} were finished there by a command with \"{}\", and this one has \"{}\"; wanted: the same command, or "
+          "{}: {} finished there by a command with \"{}\", and this one has \"{}\"; wanted: the same command, or "
           "another --output, or that this folder is removed",
           partial_.string(), base::counted(finished, "shard"), was, is);
     }

@@ -200,7 +200,7 @@ class SampleDataset(unittest.TestCase):
         self.assertTrue(list((WORK / ".mixed.partial").glob("*.h5")), "the first command had no shard when it was killed")
         kept = digests_of_shards(WORK / ".mixed.partial")
         process = ddpm("sample", "--model", folders[1], *draw, check=False)
-        self.refused(process, 4, [".mixed.partial: ", "were finished there by a command with \"model ", "and this one has \"model "])
+        self.refused(process, 4, [".mixed.partial: ", "finished there by a command with \"model ", "and this one has \"model "])
         self.assertEqual(digests_of_shards(WORK / ".mixed.partial"), kept)
         shutil.rmtree(WORK / ".mixed.partial")
         ddpm("sample", "--model", folders[1], *draw)

@@ -219,8 +219,11 @@ class SampleInputs(unittest.TestCase):
         self.assertIsNone(process.poll(), "the command was done before it could be killed")
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        ddpm("sample", "--model", models[1], "--device", "cpu", "--threads", 1, "--scheduler", "ddim", "--steps", 20, "--output",
-             output, *arguments)  # fmt: skip
+        again = ("sample", "--model", models[1], "--device", "cpu", "--threads", 1, "--scheduler", "ddim", "--steps", 20, "--output",
+                 output, *arguments)  # fmt: skip
+        self.refused(ddpm(*again, check=False), 4, "finished there by a command with", '"scale":0.125')
+        shutil.rmtree(WORK / ".mixed.partial")
+        ddpm(*again)
         digest = lambda folder: {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.glob("*.h5")}  # noqa: E731
         self.assertEqual(digest(output), digest(whole))
 
