@@ -21,9 +21,9 @@ using nn::test::GoldenCase;
 /// The golden models whose heads of attention and groups of norms can be cut into so many parts.
 const std::map<int, std::set<std::string>> kCanBeCut = {
     {2,
-     {"class_identity", "class_table", "class_timestep", "fourier", "padding_0", "residual_resampling",
-      "resnet_resampling", "scale_shift", "scale_shift_attn_groups", "skip_blocks_with_attention",
-      "skip_blocks_with_attention_up"}},
+     {"class_identity", "class_table", "class_timestep", "fourier", "growing_frequencies", "padding_0",
+      "residual_resampling", "resnet_resampling", "scale_shift", "scale_shift_attn_groups",
+      "skip_blocks_with_attention", "skip_blocks_with_attention_up"}},
     {3, {"no_mid_block", "one_level"}},
     {4, {"resnet_resampling", "scale_shift_attn_groups"}}};
 
