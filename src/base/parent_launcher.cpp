@@ -10,12 +10,13 @@
 namespace ddpm::base {
 
 std::optional<ParentLauncher> parent_launcher() {
-  constexpr std::array<std::string_view, 6> kLaunchers = {"mpirun", "mpiexec", "orterun",
-                                                          "orted",  "prted",   "hydra_pmi_proxy"};
+  constexpr std::array<std::string_view, 3> kCommands = {"mpirun", "mpiexec", "orterun"};
+  constexpr std::array<std::string_view, 3> kDaemons = {"orted", "prted", "hydra_pmi_proxy"};
   ParentLauncher parent{.pid = getppid(), .name = {}};
   std::ifstream file("/proc/" + std::to_string(parent.pid) + "/comm");
   std::getline(file, parent.name);
-  if (std::ranges::find(kLaunchers, parent.name) == kLaunchers.end()) return std::nullopt;
+  parent.is_daemon = std::ranges::find(kDaemons, parent.name) != kDaemons.end();
+  if (!parent.is_daemon && std::ranges::find(kCommands, parent.name) == kCommands.end()) return std::nullopt;
   return parent;
 }
 

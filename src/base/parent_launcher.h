@@ -10,7 +10,8 @@ namespace ddpm::base {
 
 struct ParentLauncher {
   pid_t pid = 0;
-  std::string name;  ///< "mpirun"
+  std::string name;        ///< "mpirun"
+  bool is_daemon = false;  ///< whether it is not the command itself
 };
 
 /// The parent process, where it is mpirun or a daemon of its (Open MPI has one on hosts that mpirun does not run on,

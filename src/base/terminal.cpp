@@ -30,7 +30,7 @@ bool changes_output(const std::string& process) {
 
 bool launcher_shows_terminal(const ParentLauncher& launcher) {
   // A daemon's stderr is not the one that its mpirun shows.
-  if (launcher.name == "orted" || launcher.name == "prted" || launcher.name == "hydra_pmi_proxy") return false;
+  if (launcher.is_daemon) return false;
   const std::string process = "/proc/" + std::to_string(launcher.pid);
   const std::string path = process + "/fd/2";
   struct stat status = {};

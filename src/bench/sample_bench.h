@@ -12,8 +12,8 @@
 namespace ddpm::bench {
 
 struct SampleBenchOptions {
-  std::optional<diffusion::SamplerType> scheduler =
-      std::nullopt;  ///< not set: ddim, or of other formulations their own
+  /// Not set: ddim, or of other formulations their own.
+  std::optional<diffusion::SamplerType> scheduler = std::nullopt;
   int64_t steps = 10;
   int64_t batch = 16;  ///< images of each rank
   int64_t repeats = 3;

@@ -50,7 +50,7 @@ report::Figures read_figures(const ReportArguments& options, const Context& cont
   std::vector<report::RunRecord> records;
   std::vector<base::Path> seen;
   for (const base::Path& run : options.runs) {
-    const base::Path whole = std::filesystem::weakly_canonical(run);
+    const base::Path whole = base::plain_path(std::filesystem::absolute(run));
     if (std::ranges::find(seen, whole) != seen.end()) continue;  // named twice, as a pattern and a name do
     seen.push_back(whole);
     records.push_back(report::read_run(context.files, run, options.pictures));

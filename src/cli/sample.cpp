@@ -120,7 +120,7 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
   }
   // The same command may have made it: whether it was the same is seen once the model is loaded.
   const base::Path output = base::plain_path(options.output);
-  if (options.makes_dataset() && !data::GrowingFolder::made_by(files, output)) {
+  if (options.makes_dataset() && !data::GrowingFolder::tells_command(files, output)) {
     data::GrowingFolder::refuse_existing(files, output);
   }
 }
@@ -303,7 +303,8 @@ void declare_inputs(const Subcommand& sample, SampleArguments& o) {
 void declare_work(const Subcommand& sample, SampleArguments& o) {
   sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)").accept(image_counts(1));
   sample
-      .add("--batch", &o.sampling.batch, "Images, or windows of them, per rank and forward pass, at most; datasets: 16")
+      .add("--batch", &o.sampling.batch,
+           "Images, or windows of them, per rank and forward pass, at most; datasets: 16 or fewer")
       .accept(image_counts(1))
       .show_default();
   const Option size = sample.add("--size", &o.size,

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/sha256.h"
+#include "base/shortened.h"
 #include "data/format.h"
 
 namespace ddpm::data {
@@ -22,12 +23,12 @@ constexpr int64_t kMostMadeBy = int64_t{1} << 26;
 constexpr std::size_t kMostShown = 120;
 
 /// The first line in which the texts differ: what was, and what is now.
-std::pair<std::string_view, std::string_view> first_difference(std::string_view before, std::string_view now) {
+std::pair<std::string, std::string> first_difference(std::string_view before, std::string_view now) {
   for (;;) {
     const std::string_view one = before.substr(0, before.find('\n'));
     const std::string_view other = now.substr(0, now.find('\n'));
     if (one != other || one.size() == before.size() || other.size() == now.size()) {
-      return {one.substr(0, kMostShown), other.substr(0, kMostShown)};
+      return {base::shortened(std::string(one), kMostShown), base::shortened(std::string(other), kMostShown)};
     }
     before.remove_prefix(one.size() + 1);
     now.remove_prefix(other.size() + 1);
@@ -135,8 +136,12 @@ void GrowingFolder::expect_made_by(std::string_view made_by) const {
   base::write_atomically(files_, file, made_by);
 }
 
+bool GrowingFolder::tells_command(const base::FileSystem& files, const base::Path& output) {
+  return files.exists(output / kMadeBy);
+}
+
 std::optional<std::string> GrowingFolder::made_by(const base::FileSystem& files, const base::Path& output) {
-  if (!files.exists(output / kMadeBy)) return std::nullopt;
+  if (!tells_command(files, output)) return std::nullopt;
   return files.read(output / kMadeBy, kMostMadeBy);
 }
 

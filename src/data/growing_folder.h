@@ -55,7 +55,8 @@ class GrowingFolder {
 
   /// Removes the folder. One rank.
   void discard();
-  /// The text by which the output at `output` was made, which begin() was given; none where it was given none.
+  /// Whether it is known by which text, that begin() was given, the output at `output` was made, and the text.
+  static bool tells_command(const base::FileSystem& files, const base::Path& output);
   static std::optional<std::string> made_by(const base::FileSystem& files, const base::Path& output);
   /// Gives the folder, in which all is on disk, its name. One rank. Throws OutputError when the output exists by now.
   void publish();

@@ -59,7 +59,7 @@ class SampleWriter {
   }
   [[nodiscard]] std::string fingerprint(int64_t shard) const {
     base::Sha256 digest;
-    digest.update(fmt::format("{} {} {} {}\n{}", kRecipe, folder_.shards(), shard, set_.count, set_.identity));
+    digest.update(fmt::format("{} {}\n{}", folder_.shards(), shard, made_by()));
     return digest.hex();
   }
 

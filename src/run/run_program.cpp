@@ -34,8 +34,8 @@ std::string explain(base::ExitCode code, const std::string& what) {
   if (code != base::ExitCode::bug) return what;
   const std::string first = what.substr(0, what.find('\n'));
   if (!is_out_of_memory(first)) return first;
-  const std::size_t size = first.find("tried to allocate ");
-  const std::string asked = size == std::string::npos ? std::string() : " (LibTorch " + first.substr(size) + ")";
+  const std::size_t size = first.find("ried to allocate ");  // the first word of a sentence, or not
+  const std::string asked = size == std::string::npos ? "" : fmt::format(" (LibTorch t{})", first.substr(size));
   return fmt::format(
       "not enough memory{}; wanted: smaller batches or images, activations that are computed again, or more ranks: "
       "`ddpm plan` says what is needed",

@@ -59,6 +59,13 @@ class Bench(unittest.TestCase):
         self.assertEqual(process.returncode, 3, process.stderr)
         self.assertIn("set model.sample_size", process.stderr)
 
+    def test_memory_that_runs_out_is_said_in_one_line(self):
+        # 200 TB, which is more than an address can reach.
+        process = ddpm("bench", "sample", self.config, "--model.sample_size", "[4096]", "--batch", 1000000, check=False)
+        self.assertEqual(process.returncode, 1, process.stderr)
+        (line,) = [line for line in process.stderr.splitlines() if line.startswith("ddpm: error")]
+        self.assertRegex(line, r"not enough memory \(LibTorch tried to allocate \d+ bytes.*`ddpm plan` says what is needed$")
+
     def test_communication(self):
         answer = self.bench("comm", "--repeats", 2, "--max-mib", 0.25, ranks=2)
         self.assertEqual((answer["ranks"], answer["hosts"]), (2, 1))
