@@ -21,7 +21,7 @@ QUICK = ("--max-mib", 1, "--file-mib", 1)
 
 def contexts(*commands):
     """One rank for each command, all of one job."""
-    launcher = MPIRUN
+    launcher = [*MPIRUN]
     for i, command in enumerate(commands):
         launcher += ([":"] if i else []) + ["-np", "1", *map(str, command)]
     return subprocess.run(launcher, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

@@ -88,9 +88,8 @@ class Job:
         config = write_config(WORK / f"{name}.toml", self.run, dataset, **sections)
         command = [DDPM, "train", str(config), *map(str, overrides)]
         if ranks > 1:
-            launcher = MPIRUN
             last = [":", "-np", "1", *last_rank, *command] if last_rank else []
-            command = [*launcher, "-np", str(ranks - 1 if last else ranks), *command, *last]
+            command = [*MPIRUN, "-np", str(ranks - 1 if last else ranks), *command, *last]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, **(env or {})})  # fmt: skip
         self.ranks = ranks

@@ -2,8 +2,8 @@
 
 import os
 
-FLAGS = os.environ.get("DDPM_MPIEXEC_FLAGS", "--oversubscribe --bind-to none").split()
+FLAGS = tuple(os.environ.get("DDPM_MPIEXEC_FLAGS", "--oversubscribe --bind-to none").split())
 # Before "-np N PROGRAM". The flags let it start more ranks than there are cores.
-MPIRUN = [os.environ.get("DDPM_MPIEXEC", "mpirun"), *FLAGS]
+MPIRUN = (os.environ.get("DDPM_MPIEXEC", "mpirun"), *FLAGS)
 # The plugin through which ranks of that MPI find each other under srun.
 SRUN_MPI = os.environ.get("DDPM_TEST_SRUN_MPI", "pmix")

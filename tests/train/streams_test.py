@@ -16,7 +16,6 @@ from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, make_dataset, metrics, write_confi
 
 WORK = pathlib.Path.cwd()
 STEPS = 40
-LAUNCHER = MPIRUN
 BAR = b"\r\x1b[Ktrain ["
 
 
@@ -30,7 +29,7 @@ class Streams(unittest.TestCase):
         self.run_folder = WORK / name
         subprocess.run(["rm", "-rf", str(self.run_folder)], check=True)
         config = write_config(WORK / f"{name}.toml", self.run_folder, self.dataset, **sections)
-        launcher = [*LAUNCHER, *launcher_options, "-np", str(ranks)] if ranks > 1 else []
+        launcher = [*MPIRUN, *launcher_options, "-np", str(ranks)] if ranks > 1 else []
         return [*launcher, DDPM, "train", str(config)]
 
     def expect_complete(self):
