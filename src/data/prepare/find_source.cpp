@@ -147,9 +147,11 @@ std::string find_records(const SourceOptions& options, SourceFormat format, cons
 
 /// The type of the first picture that tells one.
 base::DType type_of_first(const base::Path& root, const std::vector<std::string>& names, const PictureLimits& limits) {
+  const auto files = base::posix_file_system();
   for (const std::string& name : names) {
     try {
-      const std::string bytes = base::posix_file_system()->read(root / name, limits.max_file_bytes);
+      if (files->file_size(root / name) > limits.max_file_bytes) continue;
+      const std::string bytes = files->read(root / name, limits.max_file_bytes);
       if (const auto type = told_type(bytes)) return *type;
     } catch (const base::TooLargeError&) {
       continue;  // it will be left out

@@ -71,7 +71,8 @@ class FileSource final : public PictureSource {
   static base::FileFacts looked_at(const base::Path& path) {
     try {
       const base::FileFacts facts = base::look_at(path);
-      if (facts.kind != base::FileKind::absent) return facts;
+      if (facts.kind == base::FileKind::regular) return facts;
+      if (facts.kind != base::FileKind::absent) refuse(path.string() + ": not a regular file");
     } catch (const base::OutputError& error) {
       refuse(error.what());
     }

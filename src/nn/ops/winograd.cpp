@@ -147,8 +147,10 @@ struct WinogradFunction : torch::autograd::Function<WinogradFunction> {
 
 bool winograd_serves(const at::Tensor& weight, int64_t stride, at::IntArrayRef padding) {
   const bool kind = stride == 1 && padding.equals({1, 1}) && weight.sizes().slice(2).equals({3, 3});
-  return kind && weight.is_cpu() && cpu::has_kernels(weight.scalar_type()) && weight.size(0) % kWinogradChannels == 0 &&
-         weight.size(1) % kWinogradChannels == 0 && weight_kernels().width > 0;
+  const bool tiles = weight.scalar_type() == at::kBFloat16 && cpu::multiplies_bfloat16_tiles();
+  return kind && !tiles && weight.is_cpu() && cpu::has_kernels(weight.scalar_type()) &&
+         weight.size(0) % kWinogradChannels == 0 && weight.size(1) % kWinogradChannels == 0 &&
+         weight_kernels().width > 0;
 }
 
 WinogradWeights winograd_weights(const at::Tensor& weight, const at::Tensor& bias) {

@@ -378,6 +378,20 @@ class Kinds(unittest.TestCase):
         self.assertIn("no file ends in .png, .jpg, .jpeg, .webp, .tif or .tiff (it has 2 .gif, 1 without an ending, 1 .bmp", result.stderr)
         self.assertFalse(output.exists())
 
+    def test_a_list_names_regular_files_only(self):
+        good = self.source / "good.png"
+        write_png(good, 16, 16, [bytes(48)] * 16)
+        os.mkfifo(self.source / "pipe.png")
+        listed = self.source / "list.txt"
+        for other in ("/dev/zero", self.source / "pipe.png", self.source):
+            for names in ((other, good), (good, other)):
+                listed.write_text("".join(f"{name}\n" for name in names))
+                output = WORK / "kinds-set"
+                result = run([DDPM, "data", "create", listed, "--output", output, "--size", 16])
+                self.assertEqual(result.returncode, 3, result.stderr)
+                self.assertIn(f"{other}: not a regular file", result.stderr)
+                self.assertFalse(output.exists())
+
     def test_one_image_was_left_out(self):
         for path in self.source.iterdir():
             path.unlink()

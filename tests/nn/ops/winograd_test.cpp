@@ -17,6 +17,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "nn/ops/cpu/kernels.h"
 #include "nn/ops/resample.h"
 #include "nn/ops/threads.h"
 #include "nn/waves.h"
@@ -59,6 +60,10 @@ TEST_F(Winograd, IsTheConvolutionForAnyBorder) {
       EXPECT_TRUE(seen.is_contiguous(at::MemoryFormat::ChannelsLast));
     }
   }
+}
+
+TEST_F(Winograd, LeavesBFloat16ToProcessorsWithTiles) {
+  EXPECT_EQ(serves(Layer(16, 16, at::kBFloat16)), !cpu::multiplies_bfloat16_tiles());
 }
 
 TEST_F(Winograd, RoundsLittleMoreThanAPlainSum) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <ATen/Version.h>
+#include <ATen/cpu/Utils.h>
 
 namespace ddpm::nn::cpu {
 
@@ -13,6 +14,15 @@ const Kernels& kernels() {
   if (kCapability == "AVX2") return kAvx2Kernels;
 #endif
   return kBaselineKernels;
+}
+
+bool multiplies_bfloat16_tiles() {
+#if defined(__x86_64__)
+  static const bool kTiles = &kernels() == &kAvx512Kernels && at::cpu::init_amx();
+  return kTiles;
+#else
+  return false;
+#endif
 }
 
 }  // namespace ddpm::nn::cpu
