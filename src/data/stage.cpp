@@ -38,9 +38,7 @@ Copy copy_of(const Path& from, const Path& stage, const std::string& text) {
 
 std::string description_text(const Path& folder, const base::FileSystem& files) {
   return base::read_as<base::DatasetError>([&] {
-    if (base::kind_of(folder) != base::FileKind::folder) {
-      throw base::DatasetError("{}: data.stage is for dataset folders, whose bytes have digests", folder.string());
-    }
+    expect_stageable(folder);
     return files.read(folder / kDescriptionFile, kMaxTextBytes);
   });
 }
@@ -88,6 +86,11 @@ void copy_shard(const Copy& copy, const ShardInfo& shard, base::FileSystem& file
 }
 
 }  // namespace
+
+void expect_stageable(const Path& set) {
+  if (base::kind_of(set) == base::FileKind::folder) return;
+  throw base::DatasetError("{}: data.stage is for dataset folders, whose bytes have digests", set.string());
+}
 
 std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank& host,
                                         const std::vector<Dataset::Source>& sources, const Path& stage,

@@ -16,6 +16,9 @@ struct HostRank {
   int size = 1;
 };
 
+/// Throws DatasetError for a set that is no folder: what stage_sets() would not copy.
+void expect_stageable(const Path& set);
+
 /// Copies each set, a folder, to `stage` on every host and returns the copies. The ranks of a host deal out the shards,
 /// and compare each with its SHA-256 as they copy it; what an earlier start has copied is used again. Collective.
 /// Throws DatasetError for a set that is no folder and for a damaged shard, and OutputError where a host has no room.

@@ -16,6 +16,8 @@ using base::OrderedJson;
 
 /// How exact values are, which are computed.
 constexpr double kExactAccuracy = 1e-9;
+/// What is left, relative to a mean, of the deviations of samples that are all alike.
+constexpr double kRounding = 1e-13;
 
 /// JSON has neither NaN nor infinity.
 OrderedJson number(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr); }
@@ -166,7 +168,8 @@ std::string list_of(const std::vector<std::filesystem::path>& paths) {
 Metric& Metric::against(double exact, double exact_error) {
   reference = exact;
   if (exact_error > 0.0) reference_error = exact_error;
-  const double error = std::hypot(estimate.standard_error, exact_error);
+  const double alike = kRounding * std::abs(estimate.value);
+  const double error = std::hypot(estimate.standard_error > alike ? estimate.standard_error : 0.0, exact_error);
   if (error > 0.0) sigmas = (estimate.value - exact) / error;
   // Samples that are all alike have no error, and an exact value that they miss is no chance.
   const double off = std::abs(estimate.value - exact);

@@ -9,6 +9,7 @@
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "data/stage.h"
 #include "data/valid_pixels.h"
 #include "denoise/adapter_base.h"
 #include "denoise/boundaries.h"
@@ -231,8 +232,13 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     arrangement = arrangement_of(config, 1, ranks);
   });
 
-  data::Dataset dataset =
-      data::Dataset::open(world, data::train_sources(config.data), data::dataset_options(config.data));
+  const auto sources = data::train_sources(config.data);
+  if (config.data.stage) {
+    comm::agree(world, [&] {
+      for (const auto& source : sources) data::expect_stageable(source.path);
+    });
+  }
+  data::Dataset dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
   Request request;
   train::FittedModel model;
   comm::agree(world, [&] {

@@ -189,6 +189,10 @@ class Exact(unittest.TestCase):
         np.save(WORK / "equal.npy", np.zeros((20, 2, 4, 4), np.float32))
         rows = evaluate(WORK / "equal.npy", "u1,beta=1.5", "--gate", 4, code=6)
         self.assertEqual(rows["plaquette", ""]["value"], 1)
+        # The mean of 20 equal numbers is rounded, and so are their distances from it: no error, but no zero either.
+        np.save(WORK / "equal.npy", np.random.default_rng(1).uniform(-1, 1, (1, 2, 4, 4)).repeat(20, axis=0).astype(np.float32))
+        rows = evaluate(WORK / "equal.npy", "u1,beta=1.5", "--gate", 4, code=6)
+        self.assertIn(rows["plaquette", ""]["sigmas"], ("inf", "-inf"))
 
     def test_lattices_that_do_not_fit(self):
         for samples, kind, code, phrase in [

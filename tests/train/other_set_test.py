@@ -172,6 +172,9 @@ class OtherSet(unittest.TestCase):
             self.assertEqual((process.returncode, len(lines)), (3, 1), process.stderr)
             self.assertIn(words, lines[0])
             self.assertFalse([file for file in stage.rglob("*") if file.name in ("dataset.json", shard.name)])
+        process = ddpm("train", self.config("stage-run", shard, 2), "--data.stage", stage, "--dry-run", check=False)
+        self.assertEqual((process.returncode, process.stdout), (3, ""), process.stderr)
+        self.assertIn("data.stage is for dataset folders", process.stderr)
         self.assertFalse((WORK / "stage-run").exists())
 
 
