@@ -214,10 +214,12 @@ endfunction()
 # What lets mpiexec start more ranks than there are cores, and through what srun does.
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE ddpm_mpiexec_version ERROR_QUIET)
 if(ddpm_mpiexec_version MATCHES "Open MPI|OpenRTE")
+  set(DDPM_MPI openmpi)
   set(DDPM_MPIEXEC_FLAGS --oversubscribe --bind-to none)
   set(ddpm_srun_mpi pmix)
   set(ddpm_variable_of_ranks --mca mca_base_env_list) # -x would mean the first of several programs alone
 else()
+  set(DDPM_MPI mpich)
   set(DDPM_MPIEXEC_FLAGS -bind-to none)
   set(ddpm_srun_mpi pmi2)
   set(ddpm_variable_of_ranks -genv)

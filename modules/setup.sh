@@ -36,7 +36,7 @@ readonly build_packages=(
 # Both may be installed beside each other; the preset mpich of CMakePresets.json takes the second.
 readonly openmpi_packages=(libopenmpi-dev openmpi-bin libhdf5-openmpi-dev)
 readonly mpich_packages=(libmpich-dev mpich libhdf5-mpich-dev)
-# Tests start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
+# Tests build communication with MPICH as well, and start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
 readonly test_packages=(
   clang-format clang-tidy clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox iproute2
   fonts-dejavu-core fonts-dejavu-extra chromium
@@ -272,7 +272,7 @@ main() {
     argument=$1
     shift
     case $argument in
-      --tests) with_tests=yes; packages+=("${test_packages[@]}") ;;
+      --tests) with_tests=yes; packages+=("${test_packages[@]}" "${mpich_packages[@]}") ;;
       --mpi)
         mpi=${1:-}
         [ "$mpi" = openmpi ] || [ "$mpi" = mpich ] || refuse_argument modules/setup.sh "--mpi $mpi" "wanted: --mpi openmpi or --mpi mpich"
