@@ -44,7 +44,8 @@ struct OwnModel {
   /// Names of submodules in the order in which forward runs them. Each trained parameter belongs to the one whose
   /// name and a dot its own name begins with. Needed for parallel.zero_stage = 3 to gather less than the whole model
   /// at a time, and for parallel.activation_checkpointing: forward then runs each of them by ModelTrainer::run_unit.
-  /// Empty: one unit, gathered around each micro-batch.
+  /// Empty: one unit, gathered around each micro-batch. The squares of the gradient's norm are summed in their order:
+  /// with other units its last bit may differ, even under run.reproducible.
   std::vector<std::string> units = {};
 };
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <ATen/Functions.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/sigmoid.h>
@@ -111,13 +112,21 @@ TEST(ModelTrainer, ResumesInAnotherStageWithConstants) {
   comm::barrier(world());
 }
 
+// The order of the parameters, and with it that in which the gradient's norm is summed, follows from the units.
 TEST(ModelTrainer, ReproducibleRunsAgreeInEveryBit) {
   const ddpm::test::TemporaryFolder folder;
   const base::Path path = shared_folder(folder);
-  const Result a = train({.reproducible = true}, path / "a");
-  const Result b = train({.stage = 1, .units = {"body", "head"}, .reproducible = true}, path / "b");
+  const std::vector<std::string> units = {"body", "head"};
+  const Result a = train({.units = units, .reproducible = true}, path / "a");
+  const Result b = train({.stage = 1, .units = units, .reproducible = true}, path / "b");
   EXPECT_EQ(a.losses, b.losses);
   EXPECT_EQ(a.norms, b.norms);
+  const Result without_units = train({.reproducible = true}, path / "c");
+  EXPECT_EQ(a.losses, without_units.losses);
+  for (const auto& [name, weight] : a.weights) {
+    EXPECT_TRUE(at::equal(weight, b.weights.at(name))) << name;
+    EXPECT_TRUE(at::equal(weight, without_units.weights.at(name))) << name << ": no norm was clipped";
+  }
   comm::barrier(world());
 }
 
