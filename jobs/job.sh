@@ -1,26 +1,33 @@
 # shellcheck shell=bash
 # What the job scripts of this folder share; sourced by them.
 #
-# They understand, from the environment (sbatch passes its own on to the job):
+# They understand, from the environment (sbatch and flux pass their own on to the job, submit.sh has qsub pass these):
 #   DDPM           the program; if unset, ddpm of PATH, or build/release/ddpm of the folder the job was submitted from
-#   DDPM_LAUNCHER  srun (the default) or mpirun
+#   DDPM_LAUNCHER  srun (the default under Slurm); mpirun (Open MPI); mpiexec (MPICH and its relatives; the default under
+#                  PBS); pals (the mpiexec of HPE Cray's PALS, which binds ranks); flux (the default under Flux)
 #   DDPM_SRUN_MPI  what srun --mpi= is to be (pmix, cray_shasta, ...: srun --mpi=list names them); if unset, srun does
 #                  what the site has chosen (MpiDefault of slurm.conf)
+#   DDPM_FLUX_PMI  what flux run -o pmi= is to be (pmix for Open MPI 5); if unset, Flux does what the site has chosen
+#   DDPM_SAVE_SECONDS  before the time limit at which training stops by the clock to save, under PBS and Flux (600)
 #   DDPM_SITE      a file to source first, which loads the site's modules (modules/site.template.sh, filled in);
 #                  if unset, site.sh beside this file, if there is one
 
 die() {
-  printf '%s: %s\n' "${SLURM_JOB_NAME:-job}" "$1" >&2
+  printf '%s: %s\n' "${SLURM_JOB_NAME:-${PBS_JOBNAME:-job}}" "$1" >&2
   exit 2
 }
 
-# The arguments are those of the script that sources this file.
+# The arguments are those of the script that was started.
 case ${1:-} in
   --help | -h)
-    awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "${BASH_SOURCE[1]}"
+    awk 'NR == 1 { next } !/^#/ { exit } { sub(/^# ?/, ""); print }' "${BASH_SOURCE[-1]}"
     exit 0
     ;;
 esac
+
+# shellcheck source=jobs/batch.sh
+. "$(dirname "${BASH_SOURCE[0]}")/batch.sh"
+"${batch:=slurm}_facts"
 
 # Slurm names a job's log before it is known whether the job belongs to an array. The log of an array's task therefore
 # gets a second name, which ends in ARRAY_INDEX as squeue shows it: a link to the file to which Slurm keeps writing,
@@ -49,7 +56,7 @@ load_site() {
 load_site
 
 find_ddpm() {
-  local built=${SLURM_SUBMIT_DIR:-.}/build/release/ddpm
+  local built=${SLURM_SUBMIT_DIR:-$PWD}/build/release/ddpm
   if [ -n "${DDPM:-}" ]; then
     printf '%s\n' "$DDPM"
   elif command -v ddpm; then
@@ -64,20 +71,36 @@ find_ddpm() {
 # Starts ddpm on all ranks of the job: run it with "${on_all_ranks[@]}" ARGUMENTS. Each rank takes the GPU of its number on
 # the node, and the CPUs that it is bound to; nothing has to be said about either.
 on_all_ranks=()
-case ${DDPM_LAUNCHER:-srun} in
+tell_ranks() { kill "-$1" "$pid"; } # the launcher, which passes it on
+case ${DDPM_LAUNCHER:-$launcher} in
   srun)
     # Since Slurm 22.05 steps do not inherit the CPUs per task. The loss of one rank ends the others too.
-    export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
+    export SRUN_CPUS_PER_TASK=$cpus
     # Without it ranks leave MPI_Init before others can receive messages, and now and then one crashes: docs/slurm.md.
     export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
     on_all_ranks+=(srun ${DDPM_SRUN_MPI:+"--mpi=$DDPM_SRUN_MPI"} --kill-on-bad-exit=1)
     ;;
-  mpirun) on_all_ranks+=(mpirun --map-by "slot:PE=${SLURM_CPUS_PER_TASK:-1}") ;;
-  *) die "DDPM_LAUNCHER is '$DDPM_LAUNCHER'; wanted: srun or mpirun" ;;
+  mpirun)
+    if [ -n "${PBS_NODEFILE:-}" ]; then
+      on_all_ranks+=(mpirun --hostfile "$PBS_NODEFILE" --map-by "ppr:$((ranks / nodes)):node:PE=$cpus")
+    else
+      on_all_ranks+=(mpirun --map-by "slot:PE=$cpus")
+    fi
+    ;;
+  mpiexec) on_all_ranks+=(mpiexec -n "$ranks" -ppn "$((ranks / nodes))") ;;
+  pals) on_all_ranks+=(mpiexec -n "$ranks" --ppn "$((ranks / nodes))" --cpu-bind depth --depth "$cpus") ;;
+  flux)
+    # Each rank sees all GPUs of its node, as NCCL wants it. Without exit-on-error, which would end the ranks that still save
+    # by TERM, and the job by that code.
+    on_all_ranks+=(flux run "--nodes=$nodes" "--ntasks=$ranks" "--cores-per-task=$cpus" -o gpu-affinity=off
+      ${DDPM_FLUX_PMI:+-o "pmi=$DDPM_FLUX_PMI"})
+    tell_ranks() { flux job killall --force "--signal=$1"; }
+    ;;
+  *) die "DDPM_LAUNCHER is '$DDPM_LAUNCHER'; wanted: srun, mpirun, mpiexec, pals or flux" ;;
 esac
 on_all_ranks+=("$(find_ddpm)")
 
-# Runs the command and passes USR1 on to it, which srun and mpirun pass on to the ranks; for TERM as well, since TERM itself
+# Runs the command and passes USR1 on to it, which the launchers pass on to the ranks; for TERM as well, since TERM itself
 # leaves too little time to save. Returns the command's exit code. `stopped_by` is the signal that came, TERM rather than
 # USR1, or empty; where the caller has set it, the command is not started: 75.
 until_signalled() {
@@ -85,8 +108,8 @@ until_signalled() {
   [ -z "${stopped_by:=}" ] || return 75
   "$@" &
   pid=$!
-  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1; kill -USR1 $pid' USR1
-  trap 'stopped_by=TERM; kill -USR1 $pid' TERM
+  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1; tell_ranks USR1' USR1
+  trap 'stopped_by=TERM; tell_ranks USR1' TERM
   # A signal ends wait early, with a code of its own.
   while kill -0 "$pid" 2>/dev/null; do
     code=0

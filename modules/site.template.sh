@@ -21,7 +21,7 @@ site_cuda=      # 13.0                                                        nv
 site_cudnn=     # 9.19
 site_nccl=      # 2.28
 
-# How ranks are started (srun, mpirun), and defaults of sbatch for jobs submitted from a shell that has sourced this file.
+# How ranks are started (srun, mpirun, mpiexec, pals, flux), and defaults of sbatch for jobs submitted from a shell that has sourced this file.
 # export DDPM_LAUNCHER=mpirun
 # export DDPM_SRUN_MPI=pmix      # where `scontrol show config` says MpiDefault = none
 # export SBATCH_ACCOUNT= SBATCH_PARTITION=

@@ -48,6 +48,7 @@ OrderedJson gpus_json(const ProcessFacts& facts) {
   json["cuda_of_driver"] = facts.gpus.driver;
   json["cuda"] = facts.gpus.runtime;
   json["nccl"] = facts.gpus.nccl;
+  json["nccl_plugin"] = facts.nccl_plugin;
   return json;
 }
 

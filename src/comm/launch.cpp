@@ -30,7 +30,7 @@ std::optional<Promise> promise_in(const Environment& environment, const std::str
 
 /// The ranks that the launcher which is nearest to this process promised.
 std::optional<Promise> promise_of_launcher(const Environment& environment) {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"}) {
     if (auto promise = promise_in(environment, variable)) return promise;
   }
   if (environment("SLURM_STEP_ID")) return promise_in(environment, "SLURM_STEP_NUM_TASKS");
@@ -47,11 +47,18 @@ Environment process_environment() {
 }
 
 std::optional<std::string> launched_rank(const Environment& environment) {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "FLUX_TASK_RANK"}) {
     if (auto rank = environment(name)) return rank;
   }
   // Slurm's batch shells have a SLURM_PROCID, too, but what they start bare is in no step.
   return environment("SLURM_STEP_ID") ? environment("SLURM_PROCID") : std::nullopt;
+}
+
+std::string job_number(const Environment& environment) {
+  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID"}) {
+    if (auto number = environment(name)) return *number;
+  }
+  return "";
 }
 
 double seconds_of(const Environment& environment, const std::string& variable, double otherwise) {

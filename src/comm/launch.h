@@ -17,6 +17,7 @@ Environment process_environment();
 /// Throws CommunicationError (exit code 5), which says how to start the job, when `environment` promises more ranks
 /// than the `world_size` that MPI found. Looked at, first found first:
 ///   OMPI_COMM_WORLD_SIZE, PMI_SIZE           ranks of this mpirun or mpiexec
+///   FLUX_JOB_SIZE                             tasks of this flux run; a batch script of Flux has none
 ///   SLURM_STEP_NUM_TASKS, with SLURM_STEP_ID  tasks of this job step (srun)
 ///   SLURM_NTASKS                              tasks of the job, when a batch script runs the program bare
 /// For subcommands that share their work between ranks (train, sample, data create). The others may run bare as one
@@ -27,8 +28,13 @@ void check_launch(int world_size, const Environment& environment);
 /// ConfigError for what is not a number of seconds.
 double seconds_of(const Environment& environment, const std::string& variable, double otherwise);
 
-/// This process's rank as its launcher numbers it, before MPI knows it; none when it was started bare.
+/// This process's rank as its launcher numbers it, before MPI knows it; none when it was started bare, or by a launcher
+/// that is not known here. A hint: who speaks before MPI has started, and whether a command that shares no work starts
+/// it. Ranks and their number are those of MPI alone.
 std::optional<std::string> launched_rank(const Environment& environment);
+/// The number that the batch system (Slurm, PBS, Flux) has given to this job; "" outside of one.
+std::string job_number(const Environment& environment);
+
 /// Whether this process is the one that speaks before MPI has said who is who.
 bool launched_as_first(const Environment& environment);
 

@@ -12,7 +12,7 @@ namespace ddpm::comm {
 #ifdef OPEN_MPI
 
 std::string_view launch_advice() {
-  return "start it with srun --mpi=pmix (DDPM_SRUN_MPI=pmix for the job scripts), "
+  return "start it with srun --mpi=pmix (DDPM_SRUN_MPI=pmix for the job scripts), flux run -o pmi=pmix, "
          "or with the mpirun of the MPI library it was built with";
 }
 
@@ -31,7 +31,7 @@ void expect_one_process() {
 #else
 
 std::string_view launch_advice() {
-  return "start it with srun --mpi=pmi2, or cray_shasta on Cray systems (DDPM_SRUN_MPI for the job scripts), "
+  return "start it with srun --mpi=pmi2, or cray_shasta on Cray systems (DDPM_SRUN_MPI for the job scripts), flux run, "
          "or with the mpiexec of the MPI library it was built with";
 }
 

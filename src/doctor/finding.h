@@ -21,10 +21,22 @@ constexpr auto names_of(Severity /*type*/) {
   return std::to_array<std::string_view>({"ok", "note", "warning", "problem"});
 }
 
-enum class Area : uint8_t { ranks, versions, environment, binding, memory, limits, devices, links, clocks, folder };
+enum class Area : uint8_t {
+  ranks,
+  versions,
+  environment,
+  binding,
+  memory,
+  limits,
+  devices,
+  links,
+  slingshot,
+  clocks,
+  folder
+};
 constexpr auto names_of(Area /*type*/) {
-  return std::to_array<std::string_view>(
-      {"ranks", "versions", "environment", "binding", "memory", "limits", "GPUs", "links", "clocks", "run folder"});
+  return std::to_array<std::string_view>({"ranks", "versions", "environment", "binding", "memory", "limits", "GPUs",
+                                          "links", "Slingshot", "clocks", "run folder"});
 }
 
 struct Finding {

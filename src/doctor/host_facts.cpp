@@ -83,7 +83,25 @@ void read_ports(const Path& root, HostFacts& facts) {
                                     state_of(kernel_file(port.path() / "state")), kernel_file(port.path() / "rate")});
     }
   }
-  std::ranges::sort(facts.fabric_ports, {}, &FabricPort::name);
+}
+
+/// A Slingshot adapter is a device of the class cxi, and a network interface: hsn0. On older systems such interfaces
+/// are those of InfiniBand adapters.
+void read_slingshot(const Path& root, HostFacts& facts) {
+  std::error_code error;
+  for (const auto& adapter : std::filesystem::directory_iterator(root / "sys/class/cxi", error))
+    facts.cxi_devices.push_back(adapter.path().filename().string());
+  std::ranges::sort(facts.cxi_devices);
+  if (facts.cxi_devices.empty()) return;
+  std::error_code none;
+  for (const auto& interface : std::filesystem::directory_iterator(root / "sys/class/net", none)) {
+    const std::string name = interface.path().filename().string();
+    if (!name.starts_with("hsn") || name.find_first_not_of("0123456789", 3) != std::string::npos) continue;
+    const std::string state = kernel_file(interface.path() / "operstate");
+    const int64_t megabits = integer(kernel_file(interface.path() / "speed"));
+    facts.fabric_ports.push_back({name, state == "up" || state == "unknown" ? "ACTIVE" : "DOWN",
+                                  megabits > 0 ? std::to_string(megabits / 1000) + " Gb/sec" : ""});
+  }
 }
 
 /// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 ..."
@@ -120,6 +138,8 @@ HostFacts read_host_facts(const Path& root) {
   }
   facts.gpu_driver = driver_version(kernel_file(root / "proc/driver/nvidia/version"));
   read_ports(root, facts);
+  read_slingshot(root, facts);
+  std::ranges::sort(facts.fabric_ports, {}, &FabricPort::name);
   return facts;
 }
 

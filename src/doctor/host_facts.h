@@ -10,9 +10,9 @@
 
 namespace ddpm::doctor {
 
-/// A port of an InfiniBand, RoCE or Omni-Path adapter.
+/// A port of an InfiniBand, RoCE, Omni-Path or Slingshot adapter.
 struct FabricPort {
-  std::string name;   ///< "mlx5_0/1"
+  std::string name;   ///< "mlx5_0/1"; of Slingshot the network interface, "hsn0"
   std::string state;  ///< "ACTIVE", "DOWN" ...
   std::string rate;   ///< "200 Gb/sec (4X HDR)"
 };
@@ -35,6 +35,7 @@ struct HostFacts {
   int64_t shared_memory_free_bytes = 0;  ///< of these
   std::string gpu_driver;                ///< NVIDIA's: "550.54.15"; "" without one
   std::vector<FabricPort> fabric_ports;
+  std::vector<std::string> cxi_devices;  ///< HPE Slingshot's adapters, as libfabric names them: "cxi0"
 };
 
 /// Read from the files below `root` ("/" but in tests): /proc, /sys, /dev/shm. Facts that a kernel does not tell keep

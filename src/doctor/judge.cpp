@@ -13,7 +13,7 @@ namespace ddpm::doctor {
 std::vector<Finding> judge(const Survey& survey) {
   std::vector<Finding> all;
   for (const auto& one : {judge_ranks, judge_versions, judge_environment, judge_binding, judge_memory, judge_limits,
-                          judge_devices, judge_links, judge_clocks, judge_folder}) {
+                          judge_devices, judge_links, judge_slingshot, judge_clocks, judge_folder}) {
     append(all, one(survey));
   }
   return all;

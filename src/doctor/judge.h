@@ -31,6 +31,8 @@ std::vector<Finding> judge_devices(const Survey& survey);
 bool gpus_of_their_own(const Survey& survey);
 /// Finds links and hosts that are slower than usual, and network adapters that are not used.
 std::vector<Finding> judge_links(const Survey& survey);
+/// What HPE Slingshot's adapters want of libfabric, NCCL and MPI. Nothing, not even an `ok`, where there are none.
+std::vector<Finding> judge_slingshot(const Survey& survey);
 std::vector<Finding> judge_clocks(const Survey& survey);
 std::vector<Finding> judge_folder(const Survey& survey);
 

@@ -122,7 +122,9 @@ std::vector<Finding> judge_fabric(const Survey& survey) {
   return {{Severity::warning, Area::links,
            fmt::format("a message between hosts takes {:.3g} us, though there is an active {} adapter", latency_s * 1e6,
                        active->name),
-           "MPI seems to use TCP: build it with UCX or libfabric, or set OMPI_MCA_pml=ucx"}};
+           survey.machine(0).cxi_devices.empty()
+               ? "MPI seems to use TCP: build it with UCX or libfabric, or set OMPI_MCA_pml=ucx"
+               : "MPI seems to use TCP: take Cray MPICH, or an MPI that was built with libfabric's cxi provider"}};
 }
 
 }  // namespace

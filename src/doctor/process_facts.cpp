@@ -16,6 +16,7 @@
 #include "comm/mpi_library.h"
 #include "device/affinity.h"
 #include "device/gpu_signs.h"
+#include "doctor/nccl_settings.h"
 
 namespace ddpm::doctor {
 namespace {
@@ -76,6 +77,15 @@ std::map<std::string, int64_t> limits() {
   return found;
 }
 
+/// What NCCL would find: also where no GPU is visible, since `ddpm env` may be asked on a login node.
+void look_for_nccl(const comm::Environment& environment, ProcessFacts& facts) {
+  facts.nccl_file = nccl_file_settings(environment, "/");
+  const auto chosen = facts.nccl_file.find("NCCL_NET_PLUGIN");
+  const std::string of_file = chosen == facts.nccl_file.end() ? "" : chosen->second;
+  facts.nccl_plugin = find_library(nccl_plugin_names(environment("NCCL_NET_PLUGIN").value_or(of_file)),
+                                   environment("LD_LIBRARY_PATH").value_or(""), "/");
+}
+
 /// Where no NVIDIA driver is loaded, LibTorch's CUDA part, which takes a second to load, can find no GPU. No GPU is
 /// then expected, unless the job was given some.
 void ask_for_gpus(ProcessFacts& facts) {
@@ -128,7 +138,8 @@ std::string launcher_name(const comm::Environment& environment) {
   if (environment("OMPI_COMM_WORLD_SIZE") && environment("OMPI_MCA_orte_hnp_uri")) return "mpirun";
   if (environment("SLURM_STEP_ID")) return fmt::format("srun (job {})", environment("SLURM_JOB_ID").value_or("?"));
   if (environment("OMPI_COMM_WORLD_SIZE")) return "mpirun";
-  return environment("PMI_SIZE") ? "mpiexec" : "bare";
+  if (environment("FLUX_TASK_RANK")) return fmt::format("flux (job {})", environment("FLUX_JOB_ID").value_or("?"));
+  return environment("PMI_SIZE") || environment("PALS_RANKID") ? "mpiexec" : "bare";
 }
 
 const std::string& program_hash() {
@@ -156,6 +167,7 @@ ProcessFacts process_facts() {
   if (const char* places = getenv("LD_LIBRARY_PATH"); places != nullptr) {
     facts.library_path_problem = working_directory_in(places);
   }
+  look_for_nccl(comm::process_environment(), facts);
   facts.limits = limits();
   facts.cpus = device::affinity_cpus();
   facts.allocated_cpus = std::atoll(comm::process_environment()("SLURM_CPUS_ON_NODE").value_or("0").c_str());

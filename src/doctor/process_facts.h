@@ -15,14 +15,16 @@ namespace ddpm::doctor {
 
 struct ProcessFacts {
   std::string host;
-  std::string launcher;  ///< "srun (job 5)", "mpirun", "bare"
+  std::string launcher;  ///< see launcher_name()
   int64_t pid = 0;
   /// ddpm, program (SHA-256 of the file), libtorch, libtorch_of_build, mpi, hdf5, cpu_capability, and where a GPU is
   /// visible cuda, cuda_of_driver and nccl: of the libraries that this process has mapped.
   std::map<std::string, std::string> versions;
   std::string libtorch_file;  ///< the mapped one
   std::map<std::string, std::string> environment;
-  std::string library_path_problem;       ///< see working_directory_in()
+  std::string library_path_problem;              ///< see working_directory_in()
+  std::map<std::string, std::string> nccl_file;  ///< settings of NCCL's files, which `environment` overrides
+  std::string nccl_plugin;  ///< the library through which NCCL would reach its network; "" if there is none
   std::map<std::string, int64_t> limits;  ///< soft ones of setrlimit(2), in its units; -1: unlimited
   std::vector<int> cpus;                  ///< affinity mask, ascending
   int64_t allocated_cpus = 0;             ///< that Slurm gave the job on this host; 0: unknown
@@ -41,7 +43,7 @@ bool may_differ(std::string_view variable);
 /// directory: "an empty element", "the relative element 'lib'", or "" if it does not.
 std::string working_directory_in(std::string_view places);
 
-/// "srun (job 5)", "mpirun", "mpiexec", "bare": what started this process.
+/// "srun (job 5)", "flux (job f3)", "mpirun", "mpiexec", "bare": what started this process.
 std::string launcher_name(const comm::Environment& environment);
 
 /// SHA-256 of the program's file, which is read once; "unreadable" where it cannot be.

@@ -18,10 +18,10 @@ namespace ddpm::doctor {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FabricPort, name, state, rate)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, kernel, cpu_model, governor, huge_pages, cpus, cores, numa_nodes, load,
                                    cpu_limit, cpuset, memory_bytes, available_bytes, memory_limit_bytes,
-                                   shared_memory_bytes, shared_memory_free_bytes, gpu_driver, fabric_ports)
+                                   shared_memory_bytes, shared_memory_free_bytes, gpu_driver, fabric_ports, cxi_devices)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessFacts, host, launcher, pid, versions, libtorch_file, environment,
-                                   library_path_problem, limits, cpus, allocated_cpus, threads, gpu_problem, gpus,
-                                   machine)
+                                   library_path_problem, nccl_file, nccl_plugin, limits, cpus, allocated_cpus, threads,
+                                   gpu_problem, gpus, machine)
 
 /// The text that ranks send each other. Bytes that are not UTF-8, which paths and variables may hold, are replaced.
 inline std::string sent_text(const base::Json& json) {

@@ -79,7 +79,7 @@ void UsageAccount::begin(const engine::Progress& progress, c10::Device device, c
            .device_name = device.is_cpu() ? device::processor_name() : gpu.name,
            .devices = sums[2],
            .cpus = sums[1],
-           .job = comm::process_environment()("SLURM_JOB_ID").value_or(""),
+           .job = comm::job_number(comm::process_environment()),
            .from = progress.step,
            .to = progress.step,
            .total = total_steps_};

@@ -63,23 +63,27 @@ Variables step(const char* tasks) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, Launch,
-    testing::Values(Case{"bare", {}, 1, nullptr},  //
-                    Case{"mpirun", {{"OMPI_COMM_WORLD_SIZE", "4"}}, 4, nullptr},
-                    Case{"mpirun_of_another_mpi", {{"OMPI_COMM_WORLD_SIZE", "4"}}, 1, "OMPI_COMM_WORLD_SIZE=4"},
-                    Case{"mpiexec_of_another_mpi", {{"PMI_SIZE", "2"}}, 1, "PMI_SIZE=2"},
-                    Case{"srun_with_pmix", step("2"), 2, nullptr},  //
-                    Case{"srun_without_pmix", step("2"), 1, "SLURM_STEP_NUM_TASKS=2"},
-                    Case{"srun_that_lost_half", step("4"), 2, "promised 4 ranks, but MPI found a world of 2"},
-                    Case{"srun_of_one_task_in_a_larger_job", step("1"), 1, nullptr},
-                    Case{"heterogeneous_step", step("2"), 6, nullptr},  //
-                    Case{"batch_shell_without_srun", kBatchShell, 1, "SLURM_NTASKS"},
-                    Case{"batch_shell_of_one_task", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, 1, nullptr},
-                    Case{"batch_shell_without_task_count", {{"SLURM_PROCID", "0"}}, 1, nullptr},
-                    Case{"unreadable_task_count", {{"SLURM_NTASKS", ""}}, 1, nullptr},
-                    Case{"mpirun_of_one_rank_in_a_job", with(kBatchShell, {{"OMPI_COMM_WORLD_SIZE", "1"}}), 1, nullptr},
-                    Case{"mpirun_whose_orted_srun_started", with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}), 8,
-                         nullptr},
-                    Case{"unknown_launcher_in_a_job", kBatchShell, 4, nullptr}),
+    testing::Values(
+        Case{"bare", {}, 1, nullptr},  //
+        Case{"mpirun", {{"OMPI_COMM_WORLD_SIZE", "4"}}, 4, nullptr},
+        Case{"mpirun_of_another_mpi", {{"OMPI_COMM_WORLD_SIZE", "4"}}, 1, "OMPI_COMM_WORLD_SIZE=4"},
+        Case{"mpiexec_of_another_mpi", {{"PMI_SIZE", "2"}}, 1, "PMI_SIZE=2"},
+        Case{"flux_with_pmi", {{"FLUX_JOB_SIZE", "4"}, {"PMI_SIZE", "4"}}, 4, nullptr},
+        Case{"flux_without_pmi", {{"FLUX_JOB_SIZE", "4"}}, 1, "FLUX_JOB_SIZE=4"},
+        Case{"mpirun_in_a_task_of_flux", {{"OMPI_COMM_WORLD_SIZE", "4"}, {"FLUX_JOB_SIZE", "1"}}, 4, nullptr},
+        Case{"pals", {{"PALS_RANKID", "0"}, {"PBS_JOBID", "7"}}, 4, nullptr},
+        Case{"srun_with_pmix", step("2"), 2, nullptr},  //
+        Case{"srun_without_pmix", step("2"), 1, "SLURM_STEP_NUM_TASKS=2"},
+        Case{"srun_that_lost_half", step("4"), 2, "promised 4 ranks, but MPI found a world of 2"},
+        Case{"srun_of_one_task_in_a_larger_job", step("1"), 1, nullptr},
+        Case{"heterogeneous_step", step("2"), 6, nullptr},  //
+        Case{"batch_shell_without_srun", kBatchShell, 1, "SLURM_NTASKS"},
+        Case{"batch_shell_of_one_task", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, 1, nullptr},
+        Case{"batch_shell_without_task_count", {{"SLURM_PROCID", "0"}}, 1, nullptr},
+        Case{"unreadable_task_count", {{"SLURM_NTASKS", ""}}, 1, nullptr},
+        Case{"mpirun_of_one_rank_in_a_job", with(kBatchShell, {{"OMPI_COMM_WORLD_SIZE", "1"}}), 1, nullptr},
+        Case{"mpirun_whose_orted_srun_started", with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}), 8, nullptr},
+        Case{"unknown_launcher_in_a_job", kBatchShell, 4, nullptr}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
 TEST(Launch, TaskOfSrunWithoutPmixIsRefusedBeforeOpenMpiAborts) {
@@ -97,6 +101,17 @@ TEST(Launch, ABatchShellIsNoLauncher) {
   EXPECT_EQ(launched_rank(environment_of(step("2"))), "0");
   EXPECT_EQ(launched_rank(environment_of({{"OMPI_COMM_WORLD_RANK", "3"}})), "3");
   EXPECT_EQ(launched_rank(environment_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}})), "2");
+  EXPECT_EQ(launched_rank(environment_of({{"PALS_RANKID", "2"}})), "2");
+  EXPECT_EQ(launched_rank(environment_of({{"FLUX_TASK_RANK", "3"}})), "3");
+  EXPECT_EQ(launched_rank(environment_of({{"PBS_JOBID", "7.server"}, {"FLUX_URI", "local:///run/flux"}})),
+            std::nullopt);
+}
+
+TEST(Launch, AJobHasANumberUnderAnyBatchSystem) {
+  EXPECT_EQ(job_number(environment_of({})), "");
+  EXPECT_EQ(job_number(environment_of(kBatchShell)), "7");
+  EXPECT_EQ(job_number(environment_of({{"PBS_JOBID", "12.server"}})), "12.server");
+  EXPECT_EQ(job_number(environment_of({{"FLUX_JOB_ID", "f3"}})), "f3");
 }
 
 TEST(Launch, ATimeLimitIsANumberOfSeconds) {

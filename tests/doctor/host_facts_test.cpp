@@ -113,6 +113,27 @@ TEST(HostFacts, AdaptersAndDriversAreNamed) {
   EXPECT_EQ(facts.huge_pages, "madvise");
 }
 
+TEST(HostFacts, SlingshotsAdaptersAreDevicesAndInterfaces) {
+  Host host;
+  for (const auto& [name, state, speed] :
+       {std::tuple("hsn1", "down\n", "-1\n"), std::tuple("hsn0", "up\n", "200000\n"),
+        std::tuple("hsn0.5", "up\n", "200000\n"), std::tuple("eth0", "up\n", "1000\n")}) {
+    host.file(std::string("sys/class/net/") + name + "/operstate", state);
+    host.file(std::string("sys/class/net/") + name + "/speed", speed);
+  }
+  EXPECT_TRUE(host.facts().fabric_ports.empty()) << "interfaces of that name alone are InfiniBand's";
+  for (const char* name : {"cxi1", "cxi0"})
+    host.file(std::string("sys/class/cxi/") + name + "/device/numa_node", "0\n");
+  const HostFacts facts = host.facts();
+  EXPECT_EQ(facts.cxi_devices, (std::vector<std::string>{"cxi0", "cxi1"}));
+  ASSERT_EQ(facts.fabric_ports.size(), 2U);
+  EXPECT_EQ(facts.fabric_ports[0].name, "hsn0");
+  EXPECT_EQ(facts.fabric_ports[0].state, "ACTIVE");
+  EXPECT_EQ(facts.fabric_ports[0].rate, "200 Gb/sec");
+  EXPECT_EQ(facts.fabric_ports[1].state, "DOWN");
+  EXPECT_EQ(facts.fabric_ports[1].rate, "");
+}
+
 TEST(HostFacts, AnEmptyTreeIsNoError) {
   const HostFacts facts = Host().facts();
   EXPECT_TRUE(facts.cpus.empty());
@@ -138,6 +159,21 @@ TEST(ProcessFacts, EmptyAndRelativeElementsOfALibraryPathAreTheWorkingDirectory)
   EXPECT_EQ(working_directory_in("/a:lib:/b"), "the relative element 'lib'");
   EXPECT_EQ(working_directory_in("."), "the relative element '.'");
   for (const char* path : {"", "/a", "/a:/b/c", "$ORIGIN/../lib:/a"}) EXPECT_EQ(working_directory_in(path), "") << path;
+}
+
+TEST(ProcessFacts, TheLauncherIsNamed) {
+  using Variables = std::map<std::string, std::string>;
+  for (const auto& [variables, wanted] :
+       {std::pair(Variables{}, "bare"), std::pair(Variables{{"PMI_SIZE", "2"}}, "mpiexec"),
+        std::pair(Variables{{"PALS_RANKID", "0"}}, "mpiexec"), std::pair(Variables{{"PBS_JOBID", "7"}}, "bare"),
+        std::pair(Variables{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_ID", "f3"}, {"PMI_SIZE", "2"}}, "flux (job f3)"),
+        std::pair(Variables{{"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "5"}}, "srun (job 5)")}) {
+    const auto name = launcher_name([&](const std::string& key) -> std::optional<std::string> {
+      const auto found = variables.find(key);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    });
+    EXPECT_EQ(name, wanted);
+  }
 }
 
 TEST(ProcessFacts, WhatIsNotUtf8TravelsToo) {

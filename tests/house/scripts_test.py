@@ -14,10 +14,11 @@ from pathlib import Path
 
 SOURCE = Path(sys.argv.pop(1)).resolve()
 # Everything with which a script could begin its work; each is replaced by one that leaves a note.
-WORKERS = ("apt-get", "dpkg", "dpkg-query", "cmake", "ctest", "ninja", "python3", "pip", "mpirun", "sbatch", "srun", "scontrol", "shellcheck",
+WORKERS = ("apt-get", "dpkg", "dpkg-query", "cmake", "ctest", "ninja", "python3", "pip", "mpirun", "mpiexec", "sbatch", "srun", "scontrol", "qsub", "qstat", "flux", "shellcheck",
            "debootstrap", "chroot", "mount", "clang++-14", "flock", "mktemp", "sha256sum")
 # Their further arguments are those of `ddpm`, which checks them when the job runs.
-JOBS = {"jobs/prepare.sbatch", "jobs/train.sbatch", "jobs/sample.sbatch", "jobs/scaling/point.sbatch"}
+JOBS = {f"jobs/{stage}.{batch}" for stage in ("prepare", "train", "sample") for batch in ("sbatch", "pbs", "flux")}
+JOBS |= {"jobs/scaling/point.sbatch"}
 # Started by others: by git, and by ctest.
 NOT_BY_HAND = {
     ".githooks/pre-commit", "tests/comm/differing_collectives.sh", "tests/comm/failed_communication.sh", "tests/comm/lost_launcher.sh",
@@ -91,7 +92,7 @@ class Scripts(unittest.TestCase):
         self.assertFalse(careless.search("export LD_LIBRARY_PATH=/x${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"))
         listed = (path for name in (".ci", "jobs", "modules", "docs", "examples", "cmake", "tests") for path in (SOURCE / name).rglob("*"))
         for path in listed:
-            if path.is_file() and path.suffix in (".md", ".sh", ".sbatch", ".in", ".cmake", ".py", ".toml", "") and path != Path(__file__).resolve():
+            if path.is_file() and path.suffix in (".md", ".sh", ".sbatch", ".pbs", ".flux", ".in", ".cmake", ".py", ".toml", "") and path != Path(__file__).resolve():
                 found = careless.search(path.read_text(errors="replace"))
                 self.assertIsNone(found, f"{path}: {found}")
 

@@ -1,0 +1,108 @@
+# shellcheck shell=bash disable=SC2154 # jobs, batch and max_restarts are the script's
+# The stages of a run: what the job scripts of this folder do once their batch system has read its directives. Sourced by
+# them; a function for each.
+
+# shellcheck source=jobs/job.sh
+. "$jobs/job.sh"
+
+# --- What follows a job -----------------------------------------------------------------------------------------------
+# Under PBS and Flux a job submits what comes next itself. DDPM_NEXT holds the stages that are to follow this one, as
+# submit.sh takes them.
+
+# Submits the words given, and behind them what was to follow this job.
+submit_from_here() {
+  local next=()
+  eval "next=(${DDPM_NEXT:-})" # submit.sh has quoted them
+  [ ${#next[@]} -eq 0 ] || [ $# -eq 0 ] || set -- "$@" --
+  DDPM_BATCH=$batch "$jobs/submit.sh" "$@" "${next[@]}"
+}
+
+# Ends the job with exit code $1, and has the next stage begin if that is 0.
+finish() {
+  if [ "$1" -eq 0 ] && [ -n "${DDPM_NEXT:-}" ]; then
+    DDPM_RESTARTS=0 submit_from_here
+  fi
+  exit "$1"
+}
+
+# --- The stages -------------------------------------------------------------------------------------------------------
+# prepare SOURCE --output DATASET [options of ddpm data create]
+prepare() {
+  local output='' code=0 i next
+  [ $# -gt 0 ] || die "no source: wanted: SOURCE --output DATASET [options of ddpm data create]"
+  for ((i = 2; i <= $#; i++)); do
+    case ${!i} in
+      --output) next=$((i + 1)) && output=${!next:-} ;;
+      --output=*) output=${!i#--output=} ;;
+    esac
+  done
+  if [ -n "$output" ] && [ -e "$output" ] && "$(find_ddpm)" data inspect "$output"; then
+    printf '%s is there already: nothing to do; for another image set say another --output\n' "$output"
+    finish 0
+  fi
+  "${on_all_ranks[@]}" data create "$@" || code=$?
+  finish "$code"
+}
+
+# sample --model RUN --output OUT [options of ddpm sample]
+sample() {
+  local code=0
+  [ $# -gt 0 ] || die "no model: wanted: --model RUN --output OUT [options of ddpm sample]"
+  "${on_all_ranks[@]}" sample "$@" || code=$?
+  finish "$code"
+}
+
+# Sets arguments to those given, with those of this task's line of a sweep (FIRST --sweep FILE ...) in their place.
+read_sweep() {
+  local line words
+  arguments=("$@")
+  [ "${2:-}" = --sweep ] || return 0
+  [ $# -ge 3 ] || die "--sweep wants a file"
+  [ -f "$3" ] || die "--sweep $3: there is no such file"
+  [ -n "$index" ] || die "--sweep wants a job array: sbatch --array=1-N, or qsub -J 1-N"
+  line=$(sed -n "${index}p" "$3")
+  [ -n "$line" ] || die "$3 has no line $index"
+  # xargs understands quotes.
+  words=$(xargs --max-args=1 printf '%s\n' <<<"$line") || die "$3, line $index: $line"
+  mapfile -t words <<<"$words"
+  arguments=("$1" "${words[@]}" "${@:4}")
+}
+
+# Where no signal announces the end of the job: a limit by the clock that leaves DDPM_SAVE_SECONDS to save. Sets by_clock.
+read_clock() {
+  local left save=${DDPM_SAVE_SECONDS:-600}
+  by_clock=()
+  [[ $save =~ ^[0-9]+$ ]] || die "DDPM_SAVE_SECONDS is '$save'; wanted: a number"
+  [[ " $* " != *" --fault.max_minutes"[\ =]* ]] || return 0
+  left=$("${batch}_seconds_left") || printf 'the time limit is unknown: set --fault.max_minutes\n' >&2
+  [ -n "$left" ] || return 0
+  left=$((left - save))
+  [ "$left" -gt 0 ] || die "the time limit leaves no time to train beside the $save seconds to save (DDPM_SAVE_SECONDS)"
+  by_clock=(--fault.max_minutes "$(printf '%d.%02d' $((left / 60)) $((left % 60 * 100 / 60)))")
+}
+
+# train CONFIG.toml [--sweep FILE] [MORE.toml ...] [--section.key VALUE ...]; the script says max_restarts
+train() {
+  local arguments by_clock code=0
+  [ -n "$job" ] || die "this script wants a job of Slurm: sbatch jobs/train.sbatch CONFIG.toml"
+  [[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
+  [ $# -gt 0 ] || die "no configuration: wanted: CONFIG.toml [--section.key VALUE ...]"
+  read_sweep "$@"
+  read_clock "$@"
+
+  printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${arguments[*]}"
+  until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" || code=$?
+
+  if [ "$code" -eq 75 ] && [ "$stopped_by" != TERM ]; then
+    if [ "$restarts" -lt "$max_restarts" ]; then
+      printf '%s: stopped; back into the queue\n' "$(date '+%F %T')"
+      if DDPM_RESTARTS=$((restarts + 1)) "${batch}_again" train "${arguments[@]}"; then
+        exit 0 # a job of its own continues
+      fi
+      printf 'it is not taken back: submit it again\n' >&2
+    else
+      printf 'restarted %d times already (DDPM_MAX_RESTARTS): not once more\n' "$restarts" >&2
+    fi
+  fi
+  finish "$code"
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Trains under Flux, as often as the time limit demands: saves by the clock before it, submits itself again, and continues
+# until the run is done. A finished run ends at once with exit code 0, so it may be submitted again at any time.
+#
+#   jobs/submit.sh train CONFIG.toml [MORE.toml ...] [--section.key VALUE ...]                             later files win
+#   TRAIN_FLUX="--nodes=4 --time-limit=12h" jobs/submit.sh train CONFIG.toml                        options of flux batch
+#   flux batch jobs/train.flux CONFIG.toml                                               every start with the options below
+#
+# `flux cancel JOB` ends it; what was last saved remains.
+
+# --- Site settings --------------------------------------------------------------------------------------------------
+# flux: --job-name=ddpm-train
+# flux: --nodes=1
+# flux: --exclusive
+# flux: # --queue=QUEUE
+# flux: # --setattr=bank=ACCOUNT
+# flux: --time-limit=4h
+# flux: --output=ddpm-train-{{id}}.log
+set -euo pipefail
+ranks_per_node=${DDPM_RANKS_PER_NODE:-4} cpus_per_rank=${DDPM_CPUS_PER_RANK:-1}
+
+# module load openmpi hdf5 ddpm
+
+# Returns to the queue before somebody has to look.
+readonly max_restarts=${DDPM_MAX_RESTARTS:-100}
+# --------------------------------------------------------------------------------------------------------------------
+
+batch=flux jobs=${DDPM_JOBS:-jobs}
+[ -e "$jobs/stages.sh" ] || { echo "no $jobs/stages.sh: submit from the folder that holds jobs/, or set DDPM_JOBS" >&2; exit 2; }
+# shellcheck source=jobs/stages.sh
+. "$jobs/stages.sh"
+train "$@"
