@@ -7,6 +7,8 @@
 #                       restarts (how often the job has come back), nodes, ranks, cpus (of each rank), and launcher
 #   BATCH_seconds_left  prints the seconds until the time limit; nothing where a signal announces it; fails if it is unknown
 #   BATCH_again         has stage $1 run again, with the arguments that follow
+#   BATCH_unwanted_node prints why this start is to go back before it begins: it has a node that has failed; or nothing
+#   BATCH_failure       prints why a start that has ended with exit code $1 is to come back; or nothing
 #   BATCH_submit        submits stage $1 with the arguments that follow and ${options[@]}, and prints the number of the job
 
 # Prints words such that the shell reads them as they are.
@@ -21,12 +23,7 @@ slurm_facts() {
 
 slurm_seconds_left() { :; } # --signal
 
-slurm_again() {
-  # Slurm takes the number of an array's last task alone for all of its tasks.
-  scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${index:-$job}" || return
-  sleep 300 # until Slurm ends this script
-  exit 75
-}
+# failed_nodes.sh has slurm_again, slurm_unwanted_node and slurm_failure.
 
 slurm_submit() { sbatch --parsable "${options[@]}" "$jobs/$1.sbatch" "${@:2}"; }
 
@@ -47,6 +44,9 @@ pbs_seconds_left() {
 # A task of an array comes back alone, with the arguments of its line.
 pbs_again() { TRAIN_QSUB=$(sed -E 's/(^| )-J *[^ ]+/ /g' <<<"${TRAIN_QSUB:-}") submit_from_here "$@"; }
 
+pbs_unwanted_node() { :; }
+pbs_failure() { :; }
+
 # qrerun is for operators. qsub hands no arguments to a script, and of the variables only those that -v names.
 pbs_submit() {
   DDPM_ARGUMENTS=$(quoted "${@:2}") && export DDPM_ARGUMENTS
@@ -64,6 +64,8 @@ flux_facts() {
 flux_seconds_left() { flux job timeleft; }
 
 flux_again() { submit_from_here "$@"; }
+flux_unwanted_node() { :; }
+flux_failure() { :; }
 
 # A job's own commands of Flux speak to the instance that it is; --parent to the one that runs jobs.
 flux_submit() { flux ${DDPM_RESTARTS:+--parent} batch "${options[@]}" "$jobs/$1.flux" "${@:2}"; }

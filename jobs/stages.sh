@@ -4,6 +4,10 @@
 
 # shellcheck source=jobs/job.sh
 . "$jobs/job.sh"
+if [ "$batch" = slurm ]; then
+  # shellcheck source=jobs/failed_nodes.sh
+  . "$jobs/failed_nodes.sh"
+fi
 
 # --- What follows a job -----------------------------------------------------------------------------------------------
 # Under PBS and Flux a job submits what comes next itself. DDPM_NEXT holds the stages that are to follow this one, as
@@ -81,28 +85,42 @@ read_clock() {
   by_clock=(--fault.max_minutes "$(printf '%d.%02d' $((left / 60)) $((left % 60 * 100 / 60)))")
 }
 
+# Has the job come back because of $1, with the stage and the arguments that follow. Returns where it does not.
+go_back() {
+  if [ "$restarts" -ge "$max_restarts" ]; then
+    printf 'restarted %d times already (DDPM_MAX_RESTARTS): not once more\n' "$restarts" >&2
+    return
+  fi
+  printf '%s: %s; back into the queue\n' "$(date '+%F %T')" "$1"
+  if DDPM_RESTARTS=$((restarts + 1)) "${batch}_again" "${@:2}"; then
+    exit 0 # a job of its own continues
+  fi
+  printf 'it is not taken back: submit it again\n' >&2
+}
+
 # train CONFIG.toml [--sweep FILE] [MORE.toml ...] [--section.key VALUE ...]; the script says max_restarts
 train() {
-  local arguments by_clock code=0
+  local arguments by_clock why='' code=0
   [ -n "$job" ] || die "this script wants a job of Slurm: sbatch jobs/train.sbatch CONFIG.toml"
   [[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
   [ $# -gt 0 ] || die "no configuration: wanted: CONFIG.toml [--section.key VALUE ...]"
   read_sweep "$@"
   read_clock "$@"
 
+  [ "$restarts" -eq 0 ] || why=$("${batch}_unwanted_node")
+  [ -z "$why" ] || [ "$restarts" -ge "$max_restarts" ] || go_back "$why" train "${arguments[@]}"
+
   printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${arguments[*]}"
   until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" || code=$?
 
-  if [ "$code" -eq 75 ] && [ "$stopped_by" != TERM ]; then
-    if [ "$restarts" -lt "$max_restarts" ]; then
-      printf '%s: stopped; back into the queue\n' "$(date '+%F %T')"
-      if DDPM_RESTARTS=$((restarts + 1)) "${batch}_again" train "${arguments[@]}"; then
-        exit 0 # a job of its own continues
-      fi
-      printf 'it is not taken back: submit it again\n' >&2
-    else
-      printf 'restarted %d times already (DDPM_MAX_RESTARTS): not once more\n' "$restarts" >&2
-    fi
+  why=
+  if [ "$stopped_by" = TERM ]; then
+    : # somebody wants it to end
+  elif [ "$code" -eq 75 ]; then
+    why=stopped
+  elif [ "$code" -eq 5 ] || [ "$code" -gt 128 ]; then
+    why=$("${batch}_failure" "$code")
   fi
+  [ -z "$why" ] || go_back "$why" train "${arguments[@]}"
   finish "$code"
 }

@@ -98,6 +98,8 @@ LISTED = [
     Listed("docs/cuda.md", "cmake ", "builds everything", "tests/run.sh"),
     Listed("docs/cuda.md", "ddpm train", "needs a GPU", "tests/train/gpu_test.py"),
     Listed("docs/evaluation.md", "import torch, torchvision", "needs torchvision, and the network for its weights"),
+    Listed("docs/fault-tolerance.md", "tests/soak.py --launcher", "needs an allocation of a real Slurm"),
+    Listed("docs/fault-tolerance.md", "tests/soak.py", "takes an hour; its short form is a test", "tests/faults/soak_test.py"),
     Listed("docs/first-run.md", "sbatch", "stands in docs/slurm.md, too", "tests/slurm/jobs_test.py"),
     Listed("docs/generate.md", "DDPM=build/release/ddpm", "takes many minutes; its short form is a test", "tests/generate/truth_test.py"),
     Listed("docs/gpu.md", "tests/gpu/pack.sh", "needs a build with CUDA", "tests/gpu/kit_test.py"),

@@ -129,14 +129,16 @@ class Cluster:
         if noticed:
             self.client("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed", check=True)
 
-    def start_node(self, node):
-        """Switches a killed node on again, as one without a disk; returns when it is ready for jobs."""
+    def start_node(self, node, wait=True):
+        """Switches a killed node on again, as one without a disk; returns when it is ready for jobs, or without waiting for
+        that: a job may take it at once."""
         # What PMIx left there would disturb a requeued job, whose step has an equal number.
         for use in ("spool", "tmp"):
             shutil.rmtree(self.folder / use / node)
             (self.folder / use / node).mkdir()
         self._start_daemon(node, ["slurmd", "-D", "-N", node])
-        self.wait_for(lambda: node in self.idle_nodes(), f"{node} to be idle")
+        if wait:
+            self.wait_for(lambda: node in self.idle_nodes(), f"{node} to be idle")
 
     # --- Commands ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,142 @@
+"""The account of a soak on runs that are written by hand: what counts as lost, how goodput is reckoned, and what is noticed."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "faults"))
+import account  # noqa: E402
+from record import Acknowledged, Record, seconds_of_useful_steps  # noqa: E402
+from schedule import KINDS, schedule  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+
+
+def lines(*steps, seconds=0.5):
+    return [{"step": step, "seconds_per_step": seconds} for step in steps]
+
+
+class Schedules(unittest.TestCase):
+    def test_a_seed_has_one_schedule_and_another_seed_another(self):
+        kinds = list(KINDS)
+        self.assertEqual(schedule(3, 3600, 40, kinds), schedule(3, 3600, 40, kinds))
+        self.assertNotEqual(schedule(3, 3600, 40, kinds), schedule(4, 3600, 40, kinds))
+
+    def test_kinds_come_equally_often_and_stretches_have_one_fault_each(self):
+        faults = schedule(1, 3600, 40, list(KINDS))
+        self.assertEqual(len(faults), 90)
+        self.assertEqual([int(fault.at // 40) for fault in faults], list(range(90)))
+        counts = [sum(fault.kind == kind for fault in faults) for kind in KINDS]
+        self.assertLessEqual(max(counts) - min(counts), 1)
+
+
+class Runs(unittest.TestCase):
+    """A run folder that grows by hand, looked at at times that are made up."""
+
+    def setUp(self):
+        self.run = WORK / "by-hand"
+        shutil.rmtree(self.run, ignore_errors=True)
+        self.run.mkdir()
+        self.record = Record(self.run)
+
+    def write(self, now, *steps, begin=None):
+        if begin is not None:
+            with (self.run / "usage.jsonl").open("a") as file:
+                file.write(json.dumps({"event": "begin", "from": begin}) + "\n")
+        (self.run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines(*steps)))
+        self.record.look(now)
+
+    def killed_once(self):
+        """Begins at 1 s, makes two steps a second, is killed at 11 s after step 20, and goes on from step 16 at 13 s."""
+        self.write(1.0, begin=0)
+        for i in range(20):
+            self.write(1.5 + i / 2, *range(1, i + 2))
+        self.write(13.0, *range(1, 17), begin=16)
+        for i in range(16, 30):
+            self.write(13.5 + (i - 16) / 2, *range(1, i + 2))
+        return [{"at": 11.1, "kind": "rank", "hit": "rank 1", "step": 20}]
+
+    def test_goodput_of_a_run_that_is_killed_once(self):
+        faults = self.killed_once()
+        told = account.figures(self.record, faults, [(11.3, 137)], [0.5, 11.4], 20.0, lines(*range(1, 31)))
+        self.assertEqual((told["starts"], told["launches"], told["lost_steps"], told["useful_steps"]), (2, 2, 4, 30))
+        self.assertAlmostEqual(told["steps_per_second_undisturbed"], 2.0)
+        self.assertAlmostEqual(told["goodput"], 30 / 40)
+        self.assertAlmostEqual(told["goodput_by_step_times"], 15 / 20)
+        spans = told["median_seconds"]
+        for name, seconds in (("until_the_end", 0.2), ("until_it_begins", 1.6), ("until_the_first_step", 0.5), ("in_all", 2.4)):
+            self.assertAlmostEqual(spans[name], seconds, msg=name)
+        self.assertEqual(told["exit_codes"], {137: 1})
+        self.assertIn("goodput", account.table({**told, "load": {"mean": 1.5, "highest": 2.0}, "processors": 2}))
+
+    def test_a_start_that_makes_no_step_is_no_recovery(self):
+        self.killed_once()
+        self.write(21.0, *range(1, 29), begin=28)
+        self.assertIsNone(self.record.recovery(20.5))
+        self.write(22.0, *range(1, 27), begin=26)
+        self.write(23.0, *range(1, 28))
+        self.assertEqual(self.record.recovery(20.5), 23.0)
+
+    def test_a_slow_first_step_of_a_start_counts_as_a_usual_one(self):
+        told = [*lines(1, seconds=5.0), *lines(*range(2, 10)), *lines(10, seconds=7.0)]
+        self.assertAlmostEqual(seconds_of_useful_steps(told, [(0.0, 0), (9.0, 9)]), 5.0)
+
+    def test_half_a_line_is_left_for_later(self):
+        self.write(1.0, 1, begin=0)
+        with (self.run / "usage.jsonl").open("a") as file:
+            file.write('{"event": "begin", ')
+        (self.run / "metrics.jsonl").write_text('{"step": 1}\n{"st')
+        self.record.look(2.0)
+        self.assertEqual((self.record.newest, len(self.record.begins)), (1, 1))
+        with (self.run / "usage.jsonl").open("a") as file:
+            file.write('"from": 1}\n')
+        self.record.look(3.0)
+        self.assertEqual(self.record.begins, [(1.0, 0), (3.0, 1)])
+
+
+class Judged(unittest.TestCase):
+    def setUp(self):
+        self.run = WORK / "judged"
+        shutil.rmtree(self.run, ignore_errors=True)
+        (self.run / "checkpoints" / "step-00000003").mkdir(parents=True)
+
+    def test_a_run_that_is_whole(self):
+        self.assertEqual(account.what_is_wrong(self.run, lines(1, 2, 3), 3), [])
+
+    def test_steps_that_are_missing_or_there_twice_are_noticed(self):
+        for steps, line in (((1, 3), 2), ((1, 2, 2, 3), 3), ((1, 2), 3), ((1, 2, 3, 4), 4)):
+            with self.subTest(steps=steps):
+                (wrong,) = account.what_is_wrong(self.run, lines(*steps), 3)
+                self.assertIn(f"line {line}", wrong)
+
+    def test_what_a_save_has_left_is_noticed(self):
+        (self.run / "checkpoints" / ".tmp-step-00000004-12").mkdir()
+        (self.run / "LOCK").touch()
+        (wrong,) = account.what_is_wrong(self.run, lines(1, 2, 3), 3)
+        self.assertIn("LOCK, checkpoints/.tmp-step-00000004-12", wrong)
+
+
+class Acknowledgements(unittest.TestCase):
+    WRITTEN = "ddpm: checkpoint run/checkpoints/step-{:08} written: 1.0 MB in 0.1 s\n"
+    GOES_ON = "ddpm: resuming run: 10 parameters, 20 images, steps {} to 99\n"
+
+    def test_a_start_from_the_newest_is_right_and_from_an_older_one_is_not(self):
+        said = self.WRITTEN.format(10) + self.WRITTEN.format(20)
+        self.assertEqual(Acknowledged().lost(said + self.GOES_ON.format(21)), [])
+        (wrong,) = Acknowledged().lost(said + self.GOES_ON.format(11))
+        self.assertIn("from step 10, after step 20", wrong)
+
+    def test_what_was_damaged_may_be_lost_until_it_is_written_again(self):
+        said = self.WRITTEN.format(10) + self.WRITTEN.format(20)
+        acknowledged = Acknowledged()
+        acknowledged.damaged.append((len(said), 20))
+        again = said + self.GOES_ON.format(11) + self.WRITTEN.format(20)
+        self.assertEqual(acknowledged.lost(again + self.GOES_ON.format(21)), [])
+        self.assertEqual(len(acknowledged.lost(again + self.GOES_ON.format(11))), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,73 @@
+"""The processes of one soak, found by a variable that all of them inherit, wherever their namespaces are."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import time
+from dataclasses import dataclass
+
+MARK = "DDPM_SOAK"
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun")
+
+
+@dataclass(frozen=True, order=True)
+class Process:
+    pid: int
+    program: str  # the name of what it runs
+    state: str  # a letter, as ps has it
+    rank: int | None
+    host: str  # of its UTS namespace: a node of a cluster that is made of namespaces
+
+
+def marked(mark):
+    """All living processes of the soak with this mark."""
+    wanted = os.fsencode(f"{MARK}={mark}")
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):  # it has ended meanwhile, or is another user's
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if wanted not in variables:
+                continue
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if state in "ZX":
+                continue
+            values = dict(os.fsdecode(line).split("=", 1) for line in variables if b"=" in line)
+            rank = next((int(values[name]) for name in RANK_VARIABLES if values.get(name, "").isdigit()), None)
+            host = os.readlink(folder / "ns" / "uts")
+            found.append(Process(int(folder.name), os.path.basename(os.readlink(folder / "exe")), state, rank, host))
+    return sorted(found)
+
+
+def ranks(mark, program):
+    """Process numbers of the ranks that run a program, by rank."""
+    name = os.path.basename(os.path.realpath(program))
+    return {process.rank: process for process in reversed(marked(mark)) if process.program == name and process.rank is not None}
+
+
+def launchers(mark):
+    return [process for process in marked(mark) if process.program in LAUNCHERS]
+
+
+def send(pid, number):
+    """Whether the process was there."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def end_all(mark, patience_s):
+    """Waits for the marked processes to end, and then kills them by their numbers. Returns those that it had to kill."""
+    deadline = time.monotonic() + patience_s
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    killed = left
+    while left:
+        for process in left:
+            send(process.pid, signal.SIGKILL)
+        time.sleep(0.1)
+        left = marked(mark)
+    return killed

@@ -1,0 +1,136 @@
+"""Which node jobs/failed_nodes.sh holds responsible, by what launchers and the program write into a job's log, and which nodes it
+leaves out: with stand-ins for Slurm's commands. (failed_nodes_test.py does it with a real Slurm.)"""
+
+import datetime
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
+# scontrol, as far as the script asks: lists of nodes, the job, and nodes. A list is written in full, not as node[1-3].
+SCONTROL = """#!/bin/bash
+case "$*" in
+  "show hostnames"*) tr , '\\n' <<<"$3" ;;
+  "show hostlistsorted"*) tr , '\\n' <<<"$3" | sort | paste -sd, ;;
+  *"show job"*) echo "JobId=$4 JobState=RUNNING ExcNodeList=${EXCLUDED:-(null)} Comment=" ;;
+  *"show node"*) cat "$HERE/nodes" ;;
+esac
+"""
+COMMON = 'set -euo pipefail; die() { echo "$1"; exit 2; }'  # what train.sbatch has when it sources the script
+SRUN_KILLS_THE_OTHERS = """srun: error: node2: task 1: Killed
+srun: Terminating StepId=1.0
+slurmstepd: error: *** STEP 1.0 ON node1 CANCELLED AT 2026-11-27T12:00:00 ***
+srun: error: node1: task 0: Killed
+"""
+SAID = {
+    "a rank that hangs": ("ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n", "node2"),
+    "a rank that is killed": (SRUN_KILLS_THE_OTHERS, "node2"),
+    "several tasks of a node": ("srun: error: node2: tasks 2-3: Segmentation fault\n", "node2"),
+    "a node that Slurm has lost": ("srun: error: Node failure on node2\n", "node2"),
+    "a rank that is killed under mpirun": (
+        "mpirun noticed that process rank 1 with PID 33 on node node2 exited on signal 9 (Killed).\n", "node2"),
+    "an error of the program": ("ddpm: error: rank 1 on node2: set: no such file\nsrun: error: node2: task 1: Exited with exit code 3\n"
+                                "srun: error: node1: task 0: Killed\n", ""),
+    "a node that is not the job's": ("srun: error: node9: task 1: Killed\n", ""),
+    "nothing": ("", ""),
+}  # fmt: skip
+
+
+class FailedNodes(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.here = pathlib.Path(folder.name)
+        self.log = self.here / "log"
+        self.log.touch()
+        self.usable(*(f"node{i} idle" for i in range(1, 6)))
+        self.script("scontrol", SCONTROL)
+
+    def script(self, name, text):
+        (self.here / name).write_text(text)
+        (self.here / name).chmod(0o755)
+
+    def usable(self, *lines):
+        self.script("sinfo", "#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
+
+    def call(self, commands, **variables):
+        """What commands print to stdout, after the script was sourced. Its stderr is the job's log, as under Slurm."""
+        environment = {
+            "PATH": f"{self.here}:/usr/bin:/bin", "HERE": str(self.here), "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node1,node2",
+            "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "all", **variables,
+        }  # fmt: skip
+        script = f"{COMMON}; . '{SOURCE}/jobs/failed_nodes.sh'; {commands}"
+        with self.log.open("a") as log:
+            done = subprocess.run(["bash", "-c", script], env=environment, stdout=subprocess.PIPE, stderr=log, text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + self.log.read_text())
+        return done.stdout.strip()
+
+    def note(self, node, hours_ago):
+        when = datetime.datetime.now() - datetime.timedelta(hours=hours_ago)
+        with self.log.open("a") as log:
+            log.write(f"{when:%F %T}: node {node} has failed: left out for 12 hours if the others suffice\n")
+
+    def test_the_node_of_a_lost_rank(self):
+        self.log.write_text("srun: error: node1: task 0: Killed\n")  # of an earlier start, which counts no more
+        for name, (said, node) in SAID.items():
+            with self.subTest(name):
+                (self.here / "said").write_text(said)
+                self.assertEqual(self.call('cat "$HERE/said" >&2; node_of_lost_rank'), node)
+
+    def test_a_log_that_is_no_file_names_nobody(self):
+        self.note("node2", 1)
+        (self.here / "said").write_text(SRUN_KILLS_THE_OTHERS)
+        again = f"exec 2>/dev/null; bash -c '{COMMON}; . \"{SOURCE}/jobs/failed_nodes.sh\"; cat \"$HERE/said\" >&2; node_of_lost_rank; exclusions'"
+        self.assertEqual(self.call(again), "")
+
+    def test_nodes_that_failed_are_left_out_and_forgotten(self):
+        self.note("node2", 1)
+        self.note("node3", 13)
+        self.assertEqual(self.call("exclusions"), "node2")
+        self.assertEqual(self.call("exclusions", DDPM_EXCLUDE_HOURS="20"), "node2,node3")
+        self.assertEqual(self.call("exclusions", DDPM_EXCLUDE_HOURS="0"), "")
+
+    def test_what_the_owner_has_excluded_stays(self):
+        self.note("node2", 1)
+        self.note("node3", 13)
+        self.assertEqual(self.call("exclusions", EXCLUDED="node3,node5"), "node2,node5")
+        self.assertEqual(self.call("exclusions", EXCLUDED="node2,node5", DDPM_EXCLUDE_HOURS="0"), "node5")
+
+    def test_the_job_keeps_enough_nodes(self):
+        for i in (5, 4, 3, 2):  # node2 failed last
+            self.note(f"node{i}", i)
+        self.assertEqual(self.call("exclusions"), "node2,node3,node4")
+        self.assertEqual(self.call("exclusions", SLURM_JOB_NUM_NODES="4"), "node2")
+        self.assertEqual(self.call("exclusions", SLURM_JOB_NUM_NODES="5"), "")
+        self.assertEqual(self.call("exclusions", DDPM_MAX_EXCLUDED="1"), "node2")
+        # A node that is down takes no work anyway, and is none of those that are left.
+        self.usable("node1 idle", "node2 down*", "node3 idle*", "node4 mix", "node5 alloc")
+        self.assertEqual(self.call("exclusions"), "node2,node3,node4")
+
+    def test_a_node_that_was_lost_before(self):
+        start = "2026-11-27 12:00:00: job 7 on node1,node2, start 1: my.toml\n"
+        node = "NodeName={} State={} SlurmdStartTime={}\n"
+        well = node.format("node1", "IDLE", "2026-11-20T09:00:00")
+        cases = {
+            "it is down": (start, node.format("node2", "DOWN*", "2026-11-20T09:00:00"), "node2"),
+            "it has started anew": (start, node.format("node2", "ALLOCATED", "2026-11-27T12:05:00"), "node2"),
+            "it is well": (start, node.format("node2", "ALLOCATED", "2026-11-27T11:59:00"), ""),
+            "the script itself went back": (start + "2026-11-27 12:01:00: stopped; back into the queue\n",
+                                            node.format("node2", "DOWN*", "2026-11-20T09:00:00"), ""),
+            "no start before": ("", node.format("node2", "DOWN*", "2026-11-20T09:00:00"), ""),
+        }  # fmt: skip
+        for name, (log, second, wanted) in cases.items():
+            with self.subTest(name):
+                self.log.write_text(log)
+                (self.here / "nodes").write_text(well + second)
+                self.assertEqual(self.call("nodes_lost_before"), wanted)
+        # An administrator who starts all slurmd anew loses nobody a node.
+        self.log.write_text(start)
+        (self.here / "nodes").write_text("".join(node.format(f"node{i}", "IDLE", "2026-11-27T12:05:00") for i in (1, 2)))
+        self.assertEqual(self.call("nodes_lost_before"), "")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
