@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Finds or installs everything that ddpm is built with.
 #
-#   modules/setup.sh [--tests] [--mpi NAME] [--cuda] [--fonts] [--pictures] [--no-packages] [--help]
+#   modules/setup.sh [--tests] [--mpi NAME] [--cuda] [--fonts] [--pictures] [--no-packages] [--bundle FILE] [--help]
+#   modules/setup.sh --from-bundle FILE
 #
 #   --tests         also the tools that tests/run.sh and .ci/run need
 #   --mpi NAME      with which MPI, and HDF5 for it: openmpi, which is meant without this, or mpich
@@ -9,6 +10,8 @@
 #   --fonts         also the fonts whose letters jobs/quickstart.sh trains on (3 MB, unpacked into the cache, not installed)
 #   --pictures      also icons, on which benchmarks train (32 MB, likewise)
 #   --no-packages   the site's modules provide compiler, CMake, MPI, HDF5 and the small libraries: install none of them
+#   --bundle FILE   install nothing; put all of this, with the sources, into a tarball for machines without a network
+#   --from-bundle FILE   install what that tarball holds, without a network
 #
 # Debian packages are installed by apt-get, which needs root. LibTorch comes from PyPI into a cache outside the clone:
 # $DDPM_CACHE, or $XDG_CACHE_HOME/ddpm, or ~/.cache/ddpm. A LibTorch named by $CMAKE_PREFIX_PATH or $Torch_ROOT is used
@@ -36,9 +39,11 @@ readonly build_packages=(
 # Both may be installed beside each other; the preset mpich of CMakePresets.json takes the second.
 readonly openmpi_packages=(libopenmpi-dev openmpi-bin libhdf5-openmpi-dev)
 readonly mpich_packages=(libmpich-dev mpich libhdf5-mpich-dev)
-# Tests build communication with MPICH as well, and start a Slurm of their own, whose PMIx plugin opens the libpmix.so of libpmix-dev.
+# Tests build communication with MPICH as well, and start a Slurm of their own, whose PMIx plugin opens the libpmix.so of
+# libpmix-dev.
 readonly test_packages=(
   clang-format clang-tidy clang-14 libclang-rt-14-dev shellcheck slurm-wlm munge libpmix-dev strace valgrind gnuplot-nox iproute2
+  mmdebstrap umoci skopeo
   fonts-dejavu-core fonts-dejavu-extra chromium
   tcl8.6 lua5.3 lua-bit32 lua-filesystem lua-json lua-posix lua-term
 )
@@ -50,6 +55,11 @@ readonly fonts=(fonts-dejavu-core fonts-dejavu-extra) fonts_in=/usr/share/fonts/
 
 # shellcheck source=modules/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# What apt-get and pip are given with every call; a bundle adds where to look.
+apt_options=()
+pip_options=(--quiet --disable-pip-version-check --no-cache-dir --no-input --retries 3)
+# shellcheck source=modules/bundle.sh
+. "$(dirname "${BASH_SOURCE[0]}")/bundle.sh"
 fail() {
   printf 'modules/setup.sh: %s\n' "$1" >&2
   shift
@@ -67,7 +77,7 @@ missing_packages() {
   done
 }
 
-apt() { apt-get -q -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null; }
+apt() { apt-get -q -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "${apt_options[@]}" "$@" </dev/null; }
 
 install_packages() {
   have apt-get || fail "this system has no apt-get, so packages cannot be installed." \
@@ -86,17 +96,19 @@ install_packages() {
   note "installing them with apt-get"
   quietly '' dpkg --configure -a </dev/null  # finishes what an interrupted run left half-way
   quietly '' apt update -o APT::Update::Error-Mode=any || note "going on with the package lists that are there"
-  quietly '^After this operation' apt install -y --fix-broken --no-install-recommends "${missing[@]}" ||
+  quietly '^After this operation' apt install -y --fix-broken --no-install-recommends "${missing[@]}" || {
+    [ -z "$from_bundle" ] || fail "apt-get could not install the bundle's packages (its messages are above)." \
+      "Where this system has newer versions than the bundle, make a new one on a machine with the same updates."
     fail "apt-get could not install the packages (its messages are above)." \
-      "If this machine has no network, ask an administrator for:" \
-      "apt-get install -y --no-install-recommends ${missing[*]}"
+      "If this machine has no network, run modules/setup.sh --bundle FILE where there is one, and --from-bundle FILE here."
+  }
 }
 
 # Fetches the package $1 into the folder $2; root first gets the lists where they are missing.
 download_package() (
   cd "$2"
   quietly '' apt -o APT::Sandbox::User=root download "$1" && return
-  [ "$(id -u)" -eq 0 ] && quietly '' apt update && quietly '' apt -o APT::Sandbox::User=root download "$1"
+  { [ "$(id -u)" -eq 0 ] || [ -n "$from_bundle" ]; } && quietly '' apt update && quietly '' apt -o APT::Sandbox::User=root download "$1"
 )
 
 # --- The cache --------------------------------------------------------------------------------------------------------
@@ -137,12 +149,12 @@ cached_libtorch() {
   done
 }
 
-# Ends where the folder $1 has less than $3 GiB free, which $2 needs.
+# Ends where the folder $1 has less than $3 GiB free, which $2 needs. $4 says what may be done.
 check_room() {
   local free_kib
   free_kib=$(df -Pk "$1" | awk 'NR == 2 { print $4 }')
   [ "$free_kib" -ge $(($3 << 20)) ] ||
-    fail "$2 needs $3 GiB free in $1, which has $((free_kib / 1024)) MiB." "Name another place with DDPM_CACHE=DIR."
+    fail "$2 needs $3 GiB free in $1, which has $((free_kib / 1024)) MiB." "${4:-Name another place with DDPM_CACHE=DIR.}"
 }
 
 install_libtorch() {
@@ -159,19 +171,21 @@ install_libtorch() {
   fi
   local python=${PYTHON:-python3}
   have "$python" || fail "$python is needed to fetch LibTorch from PyPI, and is not there."
+  if [ -n "$python_of_bundle" ] && [ "$(this_python)" != "$python_of_bundle" ]; then
+    fail "the bundle's wheels are for Python $python_of_bundle, and $python is $(this_python); name another with PYTHON=FILE."
+  fi
   lock_cache "$cache"
   if [ -n "$(cached_libtorch "$final")" ]; then
     return  # the run that was waited for has done it
   fi
   check_room "$cache" LibTorch 3
-  note "installing ${wheels[*]} from PyPI into $final (1.3 GB)"
+  note "installing ${wheels[*]} from ${from_bundle:-PyPI} into $final (1.3 GB)"
   rm -rf "$incoming" "$final"
   # -I: Python takes modules from its own folders only, not from the working directory.
   "$python" -I -m venv "$incoming" || fail "$python -m venv failed; Debian has it in the package python3-venv."
-  "$incoming/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input --no-deps \
-    --retries 3 "${wheels[@]}" ||
+  "$incoming/bin/python" -I -m pip install "${pip_options[@]}" --no-deps "${wheels[@]}" ||
     fail "pip could not install LibTorch (its messages are above)." \
-      "If this machine has no network, run modules/setup.sh where there is one and copy $final," \
+      "If this machine has no network, run modules/setup.sh --bundle FILE where there is one, and --from-bundle FILE here," \
       "or name a LibTorch $torch_version of your own: Torch_ROOT=DIR."
   torch=$(cached_libtorch "$incoming")
   [ -n "$torch" ] || fail "the wheel of torch $torch_version has no LibTorch where it is expected, in $incoming."
@@ -181,6 +195,9 @@ install_libtorch() {
 }
 
 # --- CUDA -------------------------------------------------------------------------------------------------------------
+
+# Prints the packages of CUDA that the METADATA of a wheel of torch, which is read from standard input, asks for.
+needs_of_torch() { sed -nE 's/^Requires-Dist: ((cuda-toolkit|nvidia-)[^;]*).*/\1/p' | tr -d ' '; }
 
 # Adds to the LibTorch in the cache $1 what building and running the CUDA part needs, in the versions that its wheel names.
 install_cuda() {
@@ -197,10 +214,9 @@ install_cuda() {
   fi
   lock_cache "$cache"
   check_room "$cache" CUDA 6
-  mapfile -t needs < <(sed -nE 's/^Requires-Dist: ((cuda-toolkit|nvidia-)[^;]*).*/\1/p' "$site"/torch-*.dist-info/METADATA | tr -d ' ')
-  note "installing ${needs[*]} ${nvcc_wheels[*]} from PyPI into $site/nvidia (2 GB)"
-  "$cache/libtorch-$torch_version/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input \
-    --no-warn-conflicts --retries 3 "${needs[@]}" "${nvcc_wheels[@]}" ||
+  mapfile -t needs < <(needs_of_torch <"$(echo "$site"/torch-*.dist-info/METADATA)")
+  note "installing ${needs[*]} ${nvcc_wheels[*]} from ${from_bundle:-PyPI} into $site/nvidia (2 GB)"
+  "$cache/libtorch-$torch_version/bin/python" -I -m pip install "${pip_options[@]}" --no-warn-conflicts "${needs[@]}" "${nvcc_wheels[@]}" ||
     fail "pip could not install CUDA's packages (its messages are above)." \
       "Where the site has a CUDA toolkit $cuda_version and NCCL, load these instead."
   # CMake looks for these names.
@@ -234,6 +250,20 @@ fetch_module_systems() {
   mv "$incoming" "$final"
 }
 
+# --- A bare Debian, for tests of images -------------------------------------------------------------------------------
+
+# Without it their test is absent, which its configuration says.
+fetch_debian_root() {
+  local cache=$1 final=$1/debian-root.tar
+  lock_cache "$cache"
+  if [ -e "$final" ]; then
+    note "in the cache: $final"
+    return
+  fi
+  note "making $final (250 MB)"
+  quietly '' "$(dirname "${BASH_SOURCE[0]}")/../packaging/debian_root.sh" "$final" || note "going on without: mmdebstrap could not make it (its messages are above)"
+}
+
 # --- Pictures and fonts -----------------------------------------------------------------------------------------------
 
 # Puts the folder $3 of Debian packages (from $5 on) into the cache $1 as $2; installed, it has the file or folder $4.
@@ -265,14 +295,25 @@ fetch_files() {
   rm -rf "$incoming"
 }
 
-main() {
-  local packages=("${build_packages[@]}") with_packages=yes with_pictures=no with_fonts=no with_tests=no with_cuda=no mpi=openmpi argument cache
-  local known="known are --tests, --mpi, --cuda, --fonts, --pictures, --no-packages and --help"
+# --- What is asked for ------------------------------------------------------------------------------------------------
+
+mpi=openmpi with_packages=yes with_pictures=no with_fonts=no with_tests=no with_cuda=no bundle="" from_bundle=""
+python_of_bundle=""
+
+# Prints $2, the value of the option $1, or ends the script because there is none.
+file_of() {
+  [ -n "${2:-}" ] || refuse_argument modules/setup.sh "$1" "the name of a file must follow it"
+  realpath -m -- "$2"
+}
+
+read_arguments() {
+  local argument
+  local known="known are --tests, --mpi, --cuda, --fonts, --pictures, --no-packages, --bundle, --from-bundle and --help"
   while [ $# -gt 0 ]; do
     argument=$1
     shift
     case $argument in
-      --tests) with_tests=yes; packages+=("${test_packages[@]}" "${mpich_packages[@]}") ;;
+      --tests) with_tests=yes ;;
       --mpi)
         mpi=${1:-}
         [ "$mpi" = openmpi ] || [ "$mpi" = mpich ] || refuse_argument modules/setup.sh "--mpi $mpi" "wanted: --mpi openmpi or --mpi mpich"
@@ -282,21 +323,47 @@ main() {
       --fonts) with_fonts=yes ;;
       --pictures) with_pictures=yes ;;
       --no-packages) with_packages=no ;;
+      --bundle)
+        bundle=$(file_of "$argument" "${1:-}")
+        shift
+        ;;
+      --from-bundle)
+        from_bundle=$(file_of "$argument" "${1:-}")
+        shift
+        ;;
       --help | -h) help_if_asked "${BASH_SOURCE[0]}" --help ;;
       *) refuse_argument modules/setup.sh "$argument" "$known" ;;
     esac
   done
+}
 
-  if [ "$mpi" = mpich ]; then packages+=("${mpich_packages[@]}"); else packages+=("${openmpi_packages[@]}"); fi
+# Prints the Debian packages that are installed, one in each line.
+wanted_packages() {
+  printf '%s\n' "${build_packages[@]}"
+  if [ "$mpi" = mpich ]; then printf '%s\n' "${mpich_packages[@]}"; else printf '%s\n' "${openmpi_packages[@]}"; fi
+  [ $with_tests = no ] || printf '%s\n' "${test_packages[@]}" "${mpich_packages[@]}"
+}
 
+# --- What this script does --------------------------------------------------------------------------------------------
+
+# Prints the cache folder, if it can be one.
+absolute_cache() {
+  local cache
+  cache=$(cache_folder)
+  [ "${cache#/}" != "$cache" ] || fail "the cache folder must be an absolute path; seen: $cache"
+  printf '%s\n' "$cache"
+}
+
+install_all() {
+  local cache packages
   say "Packages"
   if [ $with_packages = yes ]; then
+    mapfile -t packages < <(wanted_packages)
     install_packages "${packages[@]}"
   else
     note "left to the site's modules (--no-packages)"
   fi
-  cache=$(cache_folder)
-  [ "${cache#/}" != "$cache" ] || fail "the cache folder must be an absolute path; seen: $cache"
+  cache=$(absolute_cache)
   say "LibTorch"
   install_libtorch "$cache"
   if [ $with_cuda = yes ]; then
@@ -306,6 +373,8 @@ main() {
   if [ $with_tests = yes ] && [ $with_packages = yes ]; then
     say "Module systems"
     fetch_module_systems "$cache"
+    say "Debian"
+    fetch_debian_root "$cache"
   fi
   if [ $with_fonts = yes ]; then
     say "Fonts"
@@ -317,4 +386,12 @@ main() {
   fi
 }
 
-main "$@"
+read_arguments "$@"
+if [ -n "$from_bundle" ]; then
+  [ $# -eq 2 ] || refuse_argument modules/setup.sh "$*" "--from-bundle FILE stands alone, because the file says what it was made for"
+  install_bundle "$from_bundle"
+elif [ -n "$bundle" ]; then
+  make_bundle "$bundle"
+else
+  install_all
+fi

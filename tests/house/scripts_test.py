@@ -14,21 +14,21 @@ from pathlib import Path
 
 SOURCE = Path(sys.argv.pop(1)).resolve()
 # Everything with which a script could begin its work; each is replaced by one that leaves a note.
-WORKERS = ("apt-get", "dpkg", "dpkg-query", "cmake", "ctest", "ninja", "python3", "pip", "mpirun", "mpiexec", "sbatch", "srun", "scontrol", "qsub", "qstat", "flux", "shellcheck",
-           "debootstrap", "chroot", "mount", "clang++-14", "flock", "mktemp", "sha256sum")
+WORKERS = ("apt-get", "dpkg", "dpkg-query", "cmake", "ctest", "ninja", "python3", "pip", "mpirun", "mpiexec", "sbatch", "srun", "scontrol", "qsub", "qstat",
+           "flux", "shellcheck", "mmdebstrap", "umoci", "skopeo", "git", "tar", "chroot", "mount", "clang++-14", "flock", "mktemp", "sha256sum")
 # Their further arguments are those of `ddpm`, which checks them when the job runs.
 JOBS = {f"jobs/{stage}.{batch}" for stage in ("prepare", "train", "sample") for batch in ("sbatch", "pbs", "flux")}
 JOBS |= {"jobs/scaling/point.sbatch"}
 # Started by others: by git, and by ctest.
 NOT_BY_HAND = {
-    ".githooks/pre-commit", "tests/comm/differing_collectives.sh", "tests/comm/failed_communication.sh", "tests/comm/lost_launcher.sh",
+    ".githooks/pre-commit", "tests/comm/differing_collectives.sh", "tests/comm/failed_communication.sh", "tests/comm/lost_launcher.sh", "tests/comm/mpich.sh",
     "tests/nn/golden_interop_test.sh",
 }  # fmt: skip
 
 
 def scripts():
     """The shell scripts of the repository, by their paths in it."""
-    folders = (SOURCE / name for name in (".ci", ".githooks", "jobs", "modules", "tests"))
+    folders = (SOURCE / name for name in (".ci", ".githooks", "jobs", "modules", "packaging", "tests"))
     files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(SOURCE)) for path in files if path.read_bytes().startswith((b"#!/usr/bin/env bash", b"#!/bin/sh"))}
 
@@ -90,7 +90,7 @@ class Scripts(unittest.TestCase):
         for text in ("LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH", "PYTHONPATH=$HOME/y:${PYTHONPATH}", 'PYTHONPATH="$PYTHONPATH:/x"'):
             self.assertTrue(careless.search(text), text)
         self.assertFalse(careless.search("export LD_LIBRARY_PATH=/x${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"))
-        listed = (path for name in (".ci", "jobs", "modules", "docs", "examples", "cmake", "tests") for path in (SOURCE / name).rglob("*"))
+        listed = (path for name in (".ci", "jobs", "modules", "packaging", "docs", "examples", "cmake", "tests") for path in (SOURCE / name).rglob("*"))
         for path in listed:
             if path.is_file() and path.suffix in (".md", ".sh", ".sbatch", ".pbs", ".flux", ".in", ".cmake", ".py", ".toml", "") and path != Path(__file__).resolve():
                 found = careless.search(path.read_text(errors="replace"))

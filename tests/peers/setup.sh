@@ -37,7 +37,7 @@ rm -f "$stamp"
 # -I: Python takes modules from its own folders only, not from the working directory.
 "$python" -I -m venv --clear "$venv"
 "$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check -r "$here/requirements.txt"
-"$venv/bin/python" -I -c 'import accelerate, diffusers, h5py, hdf5plugin, lightning, matplotlib, mlflow, netCDF4, onnx, onnxruntime, peft, PIL, safetensors, scipy, tensorboard, the_well, torch, wandb, xarray'
+"$venv/bin/python" -I -c 'import accelerate, diffusers, easybuild.framework, h5py, hdf5plugin, lightning, matplotlib, mlflow, netCDF4, onnx, onnxruntime, peft, PIL, pycodestyle, safetensors, scipy, tensorboard, the_well, torch, wandb, xarray'
 echo "$hash" >"$stamp"
 echo "peers: installed $("$venv/bin/python" -I -m pip list --format=freeze --disable-pip-version-check | wc -l) packages," \
   "$(du -sh "$venv" | cut -f1)"

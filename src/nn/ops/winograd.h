@@ -26,8 +26,9 @@ struct WinogradWeights {
 };
 
 /// Whether the processor has kernels that pay, and the convolution is one that they compute: float32 or bfloat16, 3 x 3
-/// with zeros on all sides, and channels in multiples of 16. weight [O, C, ...]; one padding per axis. In bfloat16 they do
-/// not pay where the processor multiplies tiles of it (AMX): a plain convolution is faster by more than the products saved.
+/// with zeros on all sides, and channels in multiples of 16. weight [O, C, ...]; one padding per axis. In bfloat16 they
+/// do not pay where the processor multiplies tiles of it (AMX): a plain convolution is faster by more than the products
+/// saved.
 bool winograd_serves(const at::Tensor& weight, int64_t stride, at::IntArrayRef padding);
 
 /// weight [O, C, 3, 3], bias [O] or undefined.

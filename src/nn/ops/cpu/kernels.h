@@ -148,8 +148,8 @@ struct Kernels {
 /// Returns the kernels for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.
 const Kernels& kernels();
 
-/// Whether this processor multiplies whole tiles of bfloat16 (AMX), for which these kernels have no instructions: LibTorch's
-/// matrix products and convolutions in bfloat16 are then some ten times as fast as in float32. False where
+/// Whether this processor multiplies whole tiles of bfloat16 (AMX), for which these kernels have no instructions:
+/// LibTorch's matrix products and convolutions in bfloat16 are then some ten times as fast as in float32. False where
 /// ATEN_CPU_CAPABILITY names a lesser processor, or the kernel of the system does not lend tiles.
 bool multiplies_bfloat16_tiles();
 
