@@ -1,17 +1,20 @@
 # ddpm_add_library(NAME [TORCH] [QUICK] SOURCES ... [DEPENDS ...])
 #   One static library per folder of src: target ddpm_NAME, alias ddpm::NAME. Headers are included as "NAME/file.h".
 #   It is installed, with the others, as part of the CMake package.
-#   TORCH: links LibTorch and uses the shared precompiled header.
+#   TORCH: links LibTorch and uses the shared precompiled header. There is no such library, nor test, with DDPM_TORCH=OFF.
 #   QUICK: it decides, calls and reports, and its own loops are short. It is compiled with -O1, which takes a third less time.
-# ddpm_add_test(NAME [TORCH] [MPI] [OPTIMIZED] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] SOURCES ... [DEPENDS ...] [ARGS ...])
+# ddpm_add_test(NAME [TORCH] [MPI] [OPTIMIZED] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] [NOT_EMULATED ...] SOURCES ...
+#               [DEPENDS ...] [ARGS ...])
 #   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec. It is compiled without
 #   optimization, which halves the time of its build, unless it is OPTIMIZED (-O1): for tests that hold much computing themselves.
+#   NOT_EMULATED: tests, by GoogleTest's names, of a process's limits of memory and files, which an emulator exceeds by itself. They are
+#   left out where one runs the tests.
 # ddpm_add_gpu_test(NAME SOURCES ... [DEPENDS ...])
 #   One GoogleTest program for CUDA tensors, label gpu. It is compiled wherever libddpm_cuda.so is, and run by ctest where a GPU was
 #   found (DDPM_GPU).
 # ddpm_add_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   A test that is a script or a program of ours with arguments; it has DDPM (the program) and DDPM_SOURCE_DIR in its environment,
-#   and its own empty working folder.
+#   and its own empty working folder. Where there is no program (DDPM_TORCH=OFF), neither is a test but of a program of tests.
 # ddpm_add_python_test(NAME FILE.py [PEERS] [ARGS ...] [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   The same for a file of this folder in Python, which leaves no bytecode beside it. PEERS: run by the interpreter that has diffusers,
 #   h5py and the like.
@@ -54,23 +57,31 @@ foreach(linker IN ITEMS lld gold)
 endforeach()
 
 # The precompiled LibTorch header is built once and reused by every library and test that includes LibTorch.
-add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
-target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm::openmp fmt::fmt PRIVATE ddpm_warnings)
-target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
-target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+if(DDPM_TORCH)
+  add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
+  target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm::openmp fmt::fmt PRIVATE ddpm_warnings)
+  target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+endif()
 
 # Tests are compiled without optimization, so they have precompiled headers of their own: GoogleTest, with and without
 # LibTorch.
 if(DDPM_TESTS)
-  foreach(kind IN ITEMS "" torch_)
+  set(ddpm_test_kinds "")
+  if(DDPM_TORCH)
+    list(APPEND ddpm_test_kinds torch_)
+  endif()
+  foreach(kind IN ITEMS "" ${ddpm_test_kinds})
     set(target ddpm_${kind}test_pch)
     add_library(${target} STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
     target_link_libraries(${target} PUBLIC GTest::gmock nlohmann_json::nlohmann_json fmt::fmt PRIVATE ddpm_warnings)
     target_compile_options(${target} PRIVATE ${DDPM_TEST_OPTIMIZATION})
     target_precompile_headers(${target} PRIVATE "${CMAKE_CURRENT_LIST_DIR}/test_pch.h")
   endforeach()
-  target_link_libraries(ddpm_torch_test_pch PUBLIC ddpm::torch_cpu ddpm::openmp)
-  target_precompile_headers(ddpm_torch_test_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+  if(DDPM_TORCH)
+    target_link_libraries(ddpm_torch_test_pch PUBLIC ddpm::torch_cpu ddpm::openmp)
+    target_precompile_headers(ddpm_torch_test_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+  endif()
 endif()
 
 # A precompiled header serves only targets with its flags, such as -fPIC in place of -fPIE.
@@ -102,6 +113,9 @@ endfunction()
 
 function(ddpm_add_library name)
   cmake_parse_arguments(arg "TORCH;QUICK" "" "SOURCES;DEPENDS" ${ARGN})
+  if(arg_TORCH AND NOT DDPM_TORCH)
+    return()
+  endif()
   add_library(ddpm_${name} STATIC ${arg_SOURCES})
   add_library(ddpm::${name} ALIAS ddpm_${name})
   target_include_directories(ddpm_${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>" "$<INSTALL_INTERFACE:include/ddpm>")
@@ -118,9 +132,17 @@ function(ddpm_add_library name)
 endfunction()
 
 function(ddpm_add_test name)
-  cmake_parse_arguments(arg "TORCH;MPI;OPTIMIZED" "TIMEOUT" "RANKS;LABELS;SOURCES;DEPENDS;ARGS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;MPI;OPTIMIZED" "TIMEOUT" "RANKS;LABELS;SOURCES;DEPENDS;ARGS;NOT_EMULATED" ${ARGN})
+  if(arg_TORCH AND NOT DDPM_TORCH)
+    return()
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
+  endif()
+  if(arg_NOT_EMULATED AND CMAKE_CROSSCOMPILING_EMULATOR)
+    list(JOIN arg_NOT_EMULATED ":" left_out)
+    message(STATUS "Tests left out of ${name} (limits that the emulator exceeds): ${left_out}")
+    list(APPEND arg_ARGS "--gtest_filter=-${left_out}")
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
@@ -143,7 +165,8 @@ function(ddpm_add_test name)
   endif()
   target_link_libraries(${name} PRIVATE ddpm_test_mpi)
   foreach(ranks IN LISTS arg_RANKS)
-    add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${DDPM_MPIEXEC_FLAGS} -np ${ranks} $<TARGET_FILE:${name}> ${arg_ARGS})
+    add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${DDPM_MPIEXEC_FLAGS} -np ${ranks} ${CMAKE_CROSSCOMPILING_EMULATOR}
+                                             $<TARGET_FILE:${name}> ${arg_ARGS})
     set_tests_properties(
       ${name}.np${ranks}
       PROPERTIES TIMEOUT ${arg_TIMEOUT}
@@ -179,6 +202,14 @@ function(ddpm_add_script_test name)
   if(NOT arg_PROCESSORS)
     set(arg_PROCESSORS 1)
   endif()
+  list(GET arg_COMMAND 0 command)
+  if(DDPM_TORCH)
+    set(program "DDPM=$<TARGET_FILE:ddpm>")
+  elseif(TARGET "${command}")
+    set(program "")
+  else()
+    return()
+  endif()
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}.work")
   file(MAKE_DIRECTORY "${folder}")
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${folder}")
@@ -187,7 +218,7 @@ function(ddpm_add_script_test name)
     PROPERTIES TIMEOUT ${arg_TIMEOUT}
                PROCESSORS ${arg_PROCESSORS}
                LABELS "${arg_LABELS}"
-               ENVIRONMENT "${DDPM_TEST_ENVIRONMENT};${DDPM_TEST_LAUNCHER};DDPM=$<TARGET_FILE:ddpm>;DDPM_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+               ENVIRONMENT "${DDPM_TEST_ENVIRONMENT};${DDPM_TEST_LAUNCHER};${program};DDPM_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
 endfunction()
 
 function(ddpm_add_python_test name file)

@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Finds or installs everything that ddpm is built with.
 #
-#   modules/setup.sh [--tests] [--mpi NAME] [--cuda] [--fonts] [--pictures] [--no-packages] [--bundle FILE] [--help]
+#   modules/setup.sh [--tests] [--mpi NAME] [--cuda] [--arm] [--arm-libtorch] [--fonts] [--pictures] [--no-packages]
+#                    [--bundle FILE] [--help]
 #   modules/setup.sh --from-bundle FILE
 #
 #   --tests         also the tools that tests/run.sh and .ci/run need
 #   --mpi NAME      with which MPI, and HDF5 for it: openmpi, which is meant without this, or mpich
 #   --cuda          also a CUDA compiler, NCCL, and the libraries that PyTorch opens on GPUs (2 GB from PyPI, 4 GB unpacked)
+#   --arm           also a compiler for 64-bit Arm, libraries for it (unpacked into the cache, not installed), and qemu, which
+#                   runs what it makes: tests/arm.sh
+#   --arm-libtorch  also LibTorch for 64-bit Arm, beside them (420 MB from PyPI)
 #   --fonts         also the fonts whose letters jobs/quickstart.sh trains on (3 MB, unpacked into the cache, not installed)
 #   --pictures      also icons, on which benchmarks train (32 MB, likewise)
 #   --no-packages   the site's modules provide compiler, CMake, MPI, HDF5 and the small libraries: install none of them
@@ -47,6 +51,16 @@ readonly test_packages=(
   fonts-dejavu-core fonts-dejavu-extra chromium
   tcl8.6 lua5.3 lua-bit32 lua-filesystem lua-json lua-posix lua-term
 )
+# What is built for Arm, without LibTorch: the compiler runs here, the libraries are Debian's for arm64. Of what these depend on,
+# programs are left out.
+readonly arm_packages=(g++-aarch64-linux-gnu qemu-user-static)
+readonly arm_libraries=(
+  libc6-dev libstdc++6 libgomp1 libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
+  libpng-dev libjpeg62-turbo-dev zlib1g-dev libdeflate-dev liblz4-dev libzstd-dev
+  libwebp-dev libtiff-dev libarchive-dev libkissfft-dev libfreetype-dev
+  libssl-dev libgtest-dev libgmock-dev libopenmpi-dev libhdf5-openmpi-dev
+)
+readonly arm_left_out='gcc|g\+\+|cpp|gfortran|binutils|perl|python3|openssh|debconf|adduser|passwd|systemd|udev|bash|dash|coreutils|dpkg|tar|sed|grep'
 # Only one of these can be installed, so the tests have both unpacked in the cache; the last line above is what they need.
 readonly module_systems=(lmod environment-modules)
 # Unpacked into the cache, unless the last of the files is installed.
@@ -226,6 +240,63 @@ install_cuda() {
   touch "$cuda/.whole"
 }
 
+# --- Arm --------------------------------------------------------------------------------------------------------------
+
+# Makes the cache's folder arm64: a root with Debian's libraries for 64-bit Arm, which this system's dpkg need not know of. The
+# package lists of that architecture lie there, too.
+fetch_arm_libraries() {
+  local cache=$1 final=$1/arm64 incoming=$1/.incoming-arm64 state packages link
+  local names=("${arm_libraries[@]}")
+  lock_cache "$cache"
+  if [ -d "$final" ]; then
+    note "in the cache: $final"
+    return
+  fi
+  have apt-get || fail "the libraries for Arm are Debian packages, and this system has no apt-get."
+  check_room "$cache" "Arm's libraries" 2
+  rm -rf "$incoming"
+  state=$incoming/.apt
+  mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+  : >"$state/status"
+  local arm=(-o APT::Architecture=arm64 -o Dir::State="$state" -o Dir::State::status="$state/status" -o Dir::State::lists="$state/lists"
+    -o Dir::Cache="$state/cache" -o APT::Sandbox::User=root -o APT::Install-Recommends=false)
+  note "unpacking ${names[*]} for arm64 into $final"
+  quietly '' apt "${arm[@]}" update -o APT::Update::Error-Mode=any || fail "apt-get could not fetch the package lists of arm64 (its messages are above)."
+  packages=$(apt "${arm[@]}" --simulate install "${names[@]}" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -vE "^($arm_left_out)(-|$)") ||
+    fail "apt-get knows no libraries for arm64."
+  # shellcheck disable=SC2086  # names, one a word
+  (cd "$state" && quietly '' apt "${arm[@]}" download $packages) || fail "apt-get could not fetch the libraries (its messages are above)."
+  find "$state" -maxdepth 1 -name '*.deb' -exec dpkg -x {} "$incoming" \;
+  # What is linked by an absolute name lies below this root.
+  find "$incoming" -type l -lname '/*' -print0 | while IFS= read -r -d '' link; do
+    ln -sfnr "$incoming$(readlink "$link")" "$link"
+  done
+  rm -rf "$state"
+  mv "$incoming" "$final"
+}
+
+# Adds LibTorch for 64-bit Arm to the folder arm64 of the cache $1, where cmake/aarch64.cmake looks for it.
+fetch_arm_libtorch() {
+  local cache=$1 final=$1/arm64/opt/libtorch-$torch_version incoming=$1/.incoming-arm64-libtorch platform
+  local platforms=()
+  lock_cache "$cache"
+  if [ -d "$final" ]; then
+    note "in the cache: $final"
+    return
+  fi
+  check_room "$cache" "LibTorch for Arm" 3
+  note "unpacking ${wheels[*]} for Arm into $final (420 MB)"
+  rm -rf "$incoming"
+  "${PYTHON:-python3}" -I -m venv "$incoming/python" || fail "${PYTHON:-python3} -m venv failed; Debian has it in the package python3-venv."
+  for platform in manylinux_2_28 manylinux_2_25 manylinux2014; do platforms+=(--platform "${platform}_aarch64"); done
+  "$incoming/python/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input --no-deps --no-compile \
+    --retries 3 --only-binary=:all: --python-version 3.11 "${platforms[@]}" --target "$incoming/site" "${wheels[@]}" ||
+    fail "pip could not fetch LibTorch for Arm (its messages are above)."
+  mkdir -p "$(dirname "$final")"
+  mv "$incoming/site" "$final"
+  rm -rf "$incoming"
+}
+
 # --- Module systems, for tests ----------------------------------------------------------------------------------------
 
 # Without them their test is absent, which its configuration says.
@@ -261,7 +332,8 @@ fetch_debian_root() {
     return
   fi
   note "making $final (250 MB)"
-  quietly '' "$(dirname "${BASH_SOURCE[0]}")/../packaging/debian_root.sh" "$final" || note "going on without: mmdebstrap could not make it (its messages are above)"
+  quietly '' "$(dirname "${BASH_SOURCE[0]}")/../packaging/debian_root.sh" "$final" ||
+    note "going on without: mmdebstrap could not make it (its messages are above)"
 }
 
 # --- Pictures and fonts -----------------------------------------------------------------------------------------------
@@ -297,7 +369,7 @@ fetch_files() {
 
 # --- What is asked for ------------------------------------------------------------------------------------------------
 
-mpi=openmpi with_packages=yes with_pictures=no with_fonts=no with_tests=no with_cuda=no bundle="" from_bundle=""
+mpi=openmpi with_packages=yes with_pictures=no with_fonts=no with_tests=no with_cuda=no with_arm=no with_arm_libtorch=no bundle="" from_bundle=""
 python_of_bundle=""
 
 # Prints $2, the value of the option $1, or ends the script because there is none.
@@ -308,7 +380,7 @@ file_of() {
 
 read_arguments() {
   local argument
-  local known="known are --tests, --mpi, --cuda, --fonts, --pictures, --no-packages, --bundle, --from-bundle and --help"
+  local known="known are --tests, --mpi, --cuda, --arm, --arm-libtorch, --fonts, --pictures, --no-packages, --bundle, --from-bundle and --help"
   while [ $# -gt 0 ]; do
     argument=$1
     shift
@@ -320,6 +392,10 @@ read_arguments() {
         shift
         ;;
       --cuda) with_cuda=yes ;;
+      --arm | --arm-libtorch)
+        with_arm=yes
+        [ "$argument" = --arm ] || with_arm_libtorch=yes
+        ;;
       --fonts) with_fonts=yes ;;
       --pictures) with_pictures=yes ;;
       --no-packages) with_packages=no ;;
@@ -342,6 +418,7 @@ wanted_packages() {
   printf '%s\n' "${build_packages[@]}"
   if [ "$mpi" = mpich ]; then printf '%s\n' "${mpich_packages[@]}"; else printf '%s\n' "${openmpi_packages[@]}"; fi
   [ $with_tests = no ] || printf '%s\n' "${test_packages[@]}" "${mpich_packages[@]}"
+  [ $with_arm = no ] || printf '%s\n' "${arm_packages[@]}"
 }
 
 # --- What this script does --------------------------------------------------------------------------------------------
@@ -369,6 +446,11 @@ install_all() {
   if [ $with_cuda = yes ]; then
     say "CUDA"
     install_cuda "$cache"
+  fi
+  if [ $with_arm = yes ]; then
+    say "Arm"
+    fetch_arm_libraries "$cache"
+    [ $with_arm_libtorch = no ] || fetch_arm_libtorch "$cache"
   fi
   if [ $with_tests = yes ] && [ $with_packages = yes ]; then
     say "Module systems"

@@ -4,8 +4,8 @@
 #
 #   packaging/debian_root.sh [--help] FILE.tar
 #
-# With the Debian package mmdebstrap and a mirror ($DEBIAN_MIRROR, or deb.debian.org). Root is not needed where users may make
-# namespaces. Takes a minute and 500 MB.
+# With the Debian package mmdebstrap and a mirror ($DEBIAN_MIRROR, or http://deb.debian.org/debian; the one of security updates
+# is looked for beside it). Root is not needed where users may make namespaces. Takes a minute and 500 MB.
 set -euo pipefail
 # shellcheck source=modules/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../modules/common.sh"
@@ -14,11 +14,10 @@ if [ $# -ne 1 ] || [[ $1 != *.tar ]]; then
   refuse_argument packaging/debian_root.sh "$*" "it takes the name of one tarball, FILE.tar"
 fi
 
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org}
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 trap 'rm -f "$1.incoming"' EXIT
 # What is not needed to run a program is left out: pages of manuals, translations, the packages' lists.
 mmdebstrap --quiet --variant=minbase --format=tar --include=openmpi-bin,libhdf5-openmpi-103-1 \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
-  bookworm "$1.incoming" "deb $mirror/debian bookworm main" "deb $mirror/debian bookworm-updates main" \
-  "deb $mirror/debian-security bookworm-security main"
+  bookworm "$1.incoming" "deb $mirror bookworm main" "deb $mirror bookworm-updates main" "deb $mirror-security bookworm-security main"
 mv "$1.incoming" "$1"

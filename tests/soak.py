@@ -196,7 +196,7 @@ class Soak:
         place = places.OnMachine(os.environ["DDPM"], self.work / "unbroken.txt", f"{self.mark}-unbroken", self.args.reference_ranks)
         began = time.monotonic()
         try:
-            place.begin(config, "--train.steps", last)
+            place.begin(config, "--train.steps", last, "--checkpoint.every_steps", ENDLESS)
             while (code := place.poll()) is None:
                 if time.monotonic() > began + LIMIT_S:
                     raise Lost("the unbroken run does not come to its end")

@@ -6,6 +6,10 @@
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <arm_acle.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace ddpm::base {
@@ -41,14 +45,35 @@ uint64_t load_word(const std::byte* bytes) {
   return word;
 }
 
+// The processor's instructions for eight bytes and for one, where it has them.
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const std::byte> bytes, uint32_t crc) {
+#define DDPM_CRC32C_TARGET "sse4.2"
+bool has_instruction() { return __builtin_cpu_supports("sse4.2") != 0; }
+[[gnu::target(DDPM_CRC32C_TARGET)]] inline uint64_t add_word(uint64_t state, uint64_t word) {
+  return _mm_crc32_u64(state, word);
+}
+[[gnu::target(DDPM_CRC32C_TARGET)]] inline uint32_t add_byte(uint32_t state, uint8_t byte) {
+  return _mm_crc32_u8(state, byte);
+}
+#elif defined(__aarch64__) && defined(__linux__)
+#define DDPM_CRC32C_TARGET "+crc"
+bool has_instruction() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+[[gnu::target(DDPM_CRC32C_TARGET)]] inline uint64_t add_word(uint64_t state, uint64_t word) {
+  return __crc32cd(static_cast<uint32_t>(state), word);
+}
+[[gnu::target(DDPM_CRC32C_TARGET)]] inline uint32_t add_byte(uint32_t state, uint8_t byte) {
+  return __crc32cb(state, byte);
+}
+#endif
+
+#if defined(DDPM_CRC32C_TARGET)
+[[gnu::target(DDPM_CRC32C_TARGET)]] uint32_t crc32c_by_instruction(std::span<const std::byte> bytes, uint32_t crc) {
   uint64_t state = ~crc;
   const std::byte* at = bytes.data();
   std::size_t left = bytes.size();
-  for (; left >= 8; left -= 8, at += 8) state = _mm_crc32_u64(state, load_word(at));
+  for (; left >= 8; left -= 8, at += 8) state = add_word(state, load_word(at));
   auto narrow = static_cast<uint32_t>(state);
-  for (; left > 0; --left, ++at) narrow = _mm_crc32_u8(narrow, static_cast<uint8_t>(*at));
+  for (; left > 0; --left, ++at) narrow = add_byte(narrow, static_cast<uint8_t>(*at));
   return ~narrow;
 }
 #endif
@@ -69,8 +94,8 @@ uint32_t crc32c_by_table(std::span<const std::byte> bytes, uint32_t crc) {
 }
 
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return crc32c_by_instruction(bytes, crc);
+#if defined(DDPM_CRC32C_TARGET)
+  if (has_instruction()) return crc32c_by_instruction(bytes, crc);
 #endif
   return crc32c_by_table(bytes, crc);
 }

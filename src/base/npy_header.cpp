@@ -68,7 +68,8 @@ class HeaderParser {
     expect('\'');
     const std::size_t end = text_.find('\'', at_);
     if (end == std::string_view::npos) malformed("its header has a string without an end");
-    return std::string(text_.substr(std::exchange(at_, end + 1), end - at_));
+    const std::size_t begin = std::exchange(at_, end + 1);
+    return std::string(text_.substr(begin, end - begin));
   }
   bool boolean() {
     skip_spaces();

@@ -115,6 +115,8 @@ LISTED = [
     Listed("docs/installing.md", "cmake --preset release", "builds everything", "tests/run.sh"),
     Listed("docs/installing.md", "cmake --preset mpich", "builds everything", "tests/run.sh"),
     Listed("docs/installing.md", "DDPM_MPI=mpich tests/run.sh", "builds everything"),
+    Listed("docs/installing.md", "tests/arm.sh", "builds for another processor"),
+    Listed("docs/installing.md", "cmake --preset aarch64-libtorch", "builds for another processor"),
     Listed("docs/library.md", "cmake --install", "installs", "tests/examples/own_model_test.py"),
     Listed("docs/performance.md", "tests/peers/setup.sh", "fetches packages", "tests/run.sh"),
     Listed("docs/performance.md", "~/.cache", MINUTES),

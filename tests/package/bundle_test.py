@@ -33,7 +33,7 @@ GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", **{f"GIT_{who}_{what}": "tester" for wh
 
 def run(*command, env=None, check=True, **more):
     done = subprocess.run([str(word) for word in command], env={**os.environ, **GIT, **(env or {})}, capture_output=True, text=True,
-                          timeout=120, check=False, **more)  # fmt: skip
+                          timeout=240, check=False, **more)  # fmt: skip
     if check and done.returncode != 0:
         raise AssertionError(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done

@@ -33,7 +33,8 @@ class FieldReader {
   std::string text() {
     const std::size_t end = text_.find('\0', at_);
     DDPM_CHECK(end != std::string_view::npos, "fields of {} bytes end within one", text_.size());
-    return std::string(text_.substr(std::exchange(at_, end + 1), end - at_));
+    const std::size_t begin = std::exchange(at_, end + 1);
+    return std::string(text_.substr(begin, end - begin));
   }
   int64_t number() { return std::stoll(text()); }
 

@@ -52,36 +52,36 @@ struct Tile {
 /// p = exp2(q · k - log-sum), then ds = p ∘ (dy · v - delta). Rows beyond the tile's are computed, but not used.
 template <int kLanes>
 DDPM_INLINE void score_gradients(const BackwardScratch<kLanes>& s, const Tile& t) {
-  constexpr int64_t width = kWidth<kLanes>;
+  constexpr int64_t kRow = kWidth<kLanes>;
   for (int64_t i = 0; i < t.queries; i += kRows) {
     const int64_t query = t.first + i;
     Block<kLanes> p = {};
-    multiply_add(p, {s.q + query * t.size, t.size, 1}, s.k_transposed, width, t.size);
+    multiply_add(p, {s.q + query * t.size, t.size, 1}, s.k_transposed, kRow, t.size);
     for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) p.at[r][v] = exp2<kLanes>(p.at[r][v] - s.log_sums[query + r]);
+      for (int64_t v = 0; v < kVectors; ++v) p.at[r][v] = exp2<kLanes>(p.at[r][v] - s.log_sums[query + r]);
     }
-    store_block(s.p + i * width, p, width);
+    store_block(s.p + i * kRow, p, kRow);
   }
   for (int64_t i = 0; i < t.queries; i += kRows) {
     const int64_t query = t.first + i;
     Block<kLanes> ds = {};
-    multiply_add(ds, {s.dy + query * t.size, t.size, 1}, s.v, width, t.size);
-    const Block<kLanes> p = load_block<kLanes>(s.p + i * width, width);
+    multiply_add(ds, {s.dy + query * t.size, t.size, 1}, s.v, kRow, t.size);
+    const Block<kLanes> p = load_block<kLanes>(s.p + i * kRow, kRow);
     for (int r = 0; r < kRows; ++r) {
-      for (int v = 0; v < kVectors; ++v) ds.at[r][v] = p.at[r][v] * (ds.at[r][v] - s.deltas[query + r]);
+      for (int64_t v = 0; v < kVectors; ++v) ds.at[r][v] = p.at[r][v] * (ds.at[r][v] - s.deltas[query + r]);
     }
-    store_block(s.ds + i * width, ds, width);
+    store_block(s.ds + i * kRow, ds, kRow);
   }
 }
 
 /// result[c] += Σ_i rows(i, c) · weights[i]
 template <int kLanes>
 DDPM_INLINE void add_key_gradients(const float* rows, const float* weights, const Tile& t, float* result) {
-  constexpr int64_t width = kWidth<kLanes>;
+  constexpr int64_t kRow = kWidth<kLanes>;
   for (int64_t c = 0; c < t.size; c += kRows) {
-    Block<kLanes> block = load_block<kLanes>(result + c * width, width);
-    multiply_add(block, {rows + t.first * t.size + c, 1, t.size}, weights, width, t.queries);
-    store_block(result + c * width, block, width);
+    Block<kLanes> block = load_block<kLanes>(result + c * kRow, kRow);
+    multiply_add(block, {rows + t.first * t.size + c, 1, t.size}, weights, kRow, t.queries);
+    store_block(result + c * kRow, block, kRow);
   }
 }
 
@@ -119,19 +119,19 @@ DDPM_INLINE void pack_queries(const BackwardScratch<kLanes>& s, const AttentionH
 template <int kLanes, typename T>
 void attention_backward(const AttentionHead<T>& head, const T* y, const float* log_sums, const T* dy, T* dq, T* dk,
                         T* dv, float* memory) {
-  constexpr int64_t width = kWidth<kLanes>;
+  constexpr int64_t kRow = kWidth<kLanes>;
   const int64_t size = head.size;
   const int64_t stride = head.stride;
   const BackwardScratch<kLanes> s(memory, head.queries, size);
   const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(size));
   pack_queries(s, head, y, log_sums, dy);
-  for (int64_t first = 0; first < head.keys; first += width) {
-    const int64_t keys = least(width, head.keys - first);
+  for (int64_t first = 0; first < head.keys; first += kRow) {
+    const int64_t keys = least(kRow, head.keys - first);
     const int64_t offset = first * stride;
     pack(head.k + offset, stride, keys, size, 1.0F, s.k);
-    pack_transposed(head.k + offset, stride, keys, size, 1.0F, width, s.k_transposed);
-    pack_transposed(head.v + offset, stride, keys, size, 1.0F, width, s.v);
-    for (int64_t i = 0; i < size * width; ++i) s.dk[i] = s.dv[i] = 0.0F;
+    pack_transposed(head.k + offset, stride, keys, size, 1.0F, kRow, s.k_transposed);
+    pack_transposed(head.v + offset, stride, keys, size, 1.0F, kRow, s.v);
+    for (int64_t i = 0; i < size * kRow; ++i) s.dk[i] = s.dv[i] = 0.0F;
     for (int64_t query = 0; query < head.queries; query += kQueryTile) {
       const Tile tile{.first = query, .queries = least(kQueryTile, head.queries - query), .keys = keys, .size = size};
       score_gradients<kLanes>(s, tile);
@@ -139,8 +139,8 @@ void attention_backward(const AttentionHead<T>& head, const T* y, const float* l
       add_key_gradients<kLanes>(s.q, s.ds, tile, s.dk);
       add_query_gradients<kLanes>(s, tile);
     }
-    unpack_transposed(s.dk, width, keys, size, kLn2, dk + offset, stride);  // q was scaled
-    unpack_transposed(s.dv, width, keys, size, 1.0F, dv + offset, stride);
+    unpack_transposed(s.dk, kRow, keys, size, kLn2, dk + offset, stride);  // q was scaled
+    unpack_transposed(s.dv, kRow, keys, size, 1.0F, dv + offset, stride);
   }
   unpack(s.dq, head.queries, size, scale, dq, stride);
 }

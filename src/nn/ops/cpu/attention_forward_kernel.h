@@ -16,7 +16,7 @@ struct RunningSoftmax {
   Floats<kLanes> sum[kVectors];
 
   RunningSoftmax() {
-    for (int v = 0; v < kVectors; ++v) {
+    for (int64_t v = 0; v < kVectors; ++v) {
       largest[v] = broadcast<kLanes>(-__builtin_inff());
       sum[v] = Floats<kLanes>{};
     }
@@ -24,7 +24,7 @@ struct RunningSoftmax {
 
   /// Replaces `keys` rows of scores by exp2(score - largest); what was summed before is now worth `kept` of it.
   DDPM_INLINE void add(float* scores, int64_t keys, Floats<kLanes> (&kept)[kVectors]) {
-    for (int v = 0; v < kVectors; ++v) {
+    for (int64_t v = 0; v < kVectors; ++v) {
       float* const column = scores + v * kLanes;
       const Floats<kLanes> before = largest[v];
       for (int64_t j = 0; j < keys; ++j) {
@@ -65,53 +65,52 @@ struct ForwardScratch {
 template <int kLanes>
 DDPM_INLINE void attend(const ForwardScratch<kLanes>& s, int64_t all_keys, int64_t size,
                         RunningSoftmax<kLanes>& softmax) {
-  constexpr int64_t width = kWidth<kLanes>;
-  for (int64_t i = 0; i < size * width; ++i) s.y[i] = 0.0F;
+  constexpr int64_t kRow = kWidth<kLanes>;
+  for (int64_t i = 0; i < size * kRow; ++i) s.y[i] = 0.0F;
   for (int64_t first = 0; first < all_keys; first += kKeyTile) {
     const int64_t keys = least(kKeyTile, all_keys - first);
     for (int64_t j = 0; j < keys; j += kRows) {
       Block<kLanes> scores = {};
-      multiply_add(scores, {s.k + (first + j) * size, size, 1}, s.q, width, size);
-      store_block(s.scores + j * width, scores, width);
+      multiply_add(scores, {s.k + (first + j) * size, size, 1}, s.q, kRow, size);
+      store_block(s.scores + j * kRow, scores, kRow);
     }
     Floats<kLanes> kept[kVectors];
     softmax.add(s.scores, keys, kept);
     for (int64_t c = 0; c < size; c += kRows) {
-      Block<kLanes> y = load_block<kLanes>(s.y + c * width, width);
+      Block<kLanes> y = load_block<kLanes>(s.y + c * kRow, kRow);
       for (int r = 0; r < kRows; ++r) {
-        for (int v = 0; v < kVectors; ++v) y.at[r][v] *= kept[v];
+        for (int64_t v = 0; v < kVectors; ++v) y.at[r][v] *= kept[v];
       }
-      multiply_add(y, {s.v + first * size + c, 1, size}, s.scores, width, keys);
-      store_block(s.y + c * width, y, width);
+      multiply_add(y, {s.v + first * size + c, 1, size}, s.scores, kRow, keys);
+      store_block(s.y + c * kRow, y, kRow);
     }
   }
 }
 
 template <int kLanes, typename T>
 void attention_forward(const AttentionHead<T>& head, T* y, float* log_sums, float* memory) {
-  constexpr int64_t width = kWidth<kLanes>;
+  constexpr int64_t kRow = kWidth<kLanes>;
   const ForwardScratch<kLanes> s(memory, head.keys, head.size);
   pack(head.k, head.stride, head.keys, head.size, 1.0F, s.k);
   pack(head.v, head.stride, head.keys, head.size, 1.0F, s.v);
   for (int64_t i = head.keys * head.size; i < rounded_up(head.keys, kRows) * head.size; ++i) s.k[i] = 0.0F;
-  for (int64_t first = 0; first < head.queries; first += width) {
-    const int64_t queries = least(width, head.queries - first);
-    pack_transposed(head.q + first * head.stride, head.stride, queries, head.size, log2e_over_root(head.size), width,
+  for (int64_t first = 0; first < head.queries; first += kRow) {
+    const int64_t queries = least(kRow, head.queries - first);
+    pack_transposed(head.q + first * head.stride, head.stride, queries, head.size, log2e_over_root(head.size), kRow,
                     s.q);
     RunningSoftmax<kLanes> softmax;
     attend<kLanes>(s, head.keys, head.size, softmax);
-    float sums[width];
-    float largest[width];
-    for (int v = 0; v < kVectors; ++v) {
-      store<kLanes>(sums + v * kLanes, softmax.sum[v]);
-      store<kLanes>(largest + v * kLanes, softmax.largest[v]);
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const int64_t count = least(kLanes, queries - v * kLanes);
+      if (count > 0) {
+        store<kLanes>(log_sums + first + v * kLanes, softmax.largest[v] + log2<kLanes>(softmax.sum[v]), count);
+      }
       for (int64_t c = 0; c < head.size; ++c) {
-        float* const row = s.y + c * width + v * kLanes;
+        float* const row = s.y + c * kRow + v * kLanes;
         store<kLanes>(row, load<kLanes>(row) / softmax.sum[v]);
       }
     }
-    for (int64_t i = 0; i < queries; ++i) log_sums[first + i] = largest[i] + __builtin_log2f(sums[i]);
-    unpack_transposed(s.y, width, queries, head.size, 1.0F, y + first * head.stride, head.stride);
+    unpack_transposed(s.y, kRow, queries, head.size, 1.0F, y + first * head.stride, head.stride);
   }
 }
 

@@ -33,22 +33,23 @@ DDPM_INLINE void tile_moments(const T* x, int64_t pixels, int64_t channels, int6
   Floats<kLanes> first[kColumn];
   Floats<kLanes> sum[kColumn] = {};
   Floats<kLanes> squares[kColumn] = {};
-  for (int v = 0; v < kColumn; ++v) first[v] = load<kLanes>(x + v * kLanes, count);
+  for (int64_t v = 0; v < kColumn; ++v) first[v] = load<kLanes>(x + v * kLanes, count);
   for (int64_t p = 1; p < pixels; ++p) {
-    for (int v = 0; v < kColumn; ++v) {
+    for (int64_t v = 0; v < kColumn; ++v) {
       const Floats<kLanes> d = load<kLanes>(x + p * channels + v * kLanes, count) - first[v];
       sum[v] += d;
-      squares[v] += d * d;
+      squares[v] = add_product<kLanes>(squares[v], d, d);
     }
   }
   const auto n = static_cast<double>(pixels);
-  for (int v = 0; v < kColumn; ++v) {
+  for (int64_t v = 0; v < kColumn; ++v) {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t c = v * kLanes + i;
       const double moved = static_cast<double>(first[v][i]) - static_cast<double>(origin[c]);
       const double s = sum[v][i];
-      sums[c] += s + n * moved;
-      sums[channels + c] += squares[v][i] + moved * (2.0 * s + n * moved);
+      const double s_moved = s + n * moved;
+      sums[c] += s_moved;
+      sums[channels + c] += squares[v][i] + moved * (s + s_moved);
     }
   }
 }
@@ -56,12 +57,13 @@ DDPM_INLINE void tile_moments(const T* x, int64_t pixels, int64_t channels, int6
 template <int kLanes, typename T>
 void moments(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums) {
   constexpr int kColumn = 4;  // as many chains of additions as the adders are stages deep
+  constexpr int64_t kAtOnce = int64_t{kColumn} * kLanes;
   for (int64_t i = 0; i < 2 * channels; ++i) sums[i] = 0.0;
   for (int64_t p = 0; p < pixels; p += kTile) {
     const T* const tile = x + p * channels;
     const int64_t n = least(kTile, pixels - p);
     int64_t c = 0;
-    for (; c + kColumn * kLanes <= channels; c += kColumn * kLanes) {
+    for (; c + kAtOnce <= channels; c += kAtOnce) {
       tile_moments<kLanes, kColumn>(tile + c, n, channels, kLanes, origin + c, sums + c);
     }
     for (; c < channels; c += kLanes) {
@@ -78,19 +80,19 @@ DDPM_INLINE void tile_moments_in_any_order(const T* x, int64_t pixels, int64_t c
   Doubles<kLanes> centre[kColumn];
   Doubles<kLanes> sum[kColumn];
   Doubles<kLanes> squares[kColumn];
-  for (int v = 0; v < kColumn; ++v) {
+  for (int64_t v = 0; v < kColumn; ++v) {
     centre[v] = doubles<kLanes>(load<kLanes>(origin + v * kLanes, count));
     sum[v] = load_doubles<kLanes>(sums + v * kLanes, count);
     squares[v] = load_doubles<kLanes>(sums + channels + v * kLanes, count);
   }
   for (int64_t p = 0; p < pixels; ++p) {
-    for (int v = 0; v < kColumn; ++v) {
+    for (int64_t v = 0; v < kColumn; ++v) {
       const Doubles<kLanes> d = doubles<kLanes>(load<kLanes>(x + p * channels + v * kLanes, count)) - centre[v];
       sum[v] += d;
       squares[v] += d * d;
     }
   }
-  for (int v = 0; v < kColumn; ++v) {
+  for (int64_t v = 0; v < kColumn; ++v) {
     store_doubles<kLanes>(sums + v * kLanes, sum[v], count);
     store_doubles<kLanes>(sums + channels + v * kLanes, squares[v], count);
   }
@@ -100,12 +102,13 @@ template <int kLanes, typename T>
 void moments_in_any_order(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums) {
   constexpr int kHalf = kLanes / 2;  // a vector of float64 is as wide as one of twice as many floats
   constexpr int kColumn = 4;         // two chains of additions each
+  constexpr int64_t kAtOnce = int64_t{kColumn} * kHalf;
   for (int64_t i = 0; i < 2 * channels; ++i) sums[i] = 0.0;
   for (int64_t p = 0; p < pixels; p += kTile) {
     const T* const tile = x + p * channels;
     const int64_t n = least(kTile, pixels - p);
     int64_t c = 0;
-    for (; c + kColumn * kHalf <= channels; c += kColumn * kHalf) {
+    for (; c + kAtOnce <= channels; c += kAtOnce) {
       tile_moments_in_any_order<kHalf, kColumn>(tile + c, n, channels, kHalf, origin + c, sums + c);
     }
     for (; c < channels; c += kHalf) {
@@ -122,7 +125,7 @@ DDPM_INLINE void normalise_rows(const T* x, int64_t pixels, int64_t channels, No
           const int64_t i = p * channels + c;
           const Floats<kLanes> normal =
               (load<kLanes>(x + i, count) - load<kLanes>(u.centre + c)) * load<kLanes>(u.rstd + c);
-          Floats<kLanes> value = normal * load<kLanes>(u.weight + c) + load<kLanes>(u.bias + c);
+          Floats<kLanes> value = add_product<kLanes>(load<kLanes>(u.bias + c), normal, load<kLanes>(u.weight + c));
           if constexpr (kSilu) value *= sigmoid<kLanes>(value);
           store<kLanes>(y + i, value, count);
         });
@@ -148,24 +151,25 @@ DDPM_INLINE void tile_gradient_sums(const T* x, const T* dy, int64_t pixels, int
   Floats<kLanes> sum_du_normal[kColumn] = {};
   Floats<kLanes> sum_normal[kColumn] = {};
   for (int64_t p = 0; p < pixels; ++p) {
-    for (int v = 0; v < kColumn; ++v) {
+    for (int64_t v = 0; v < kColumn; ++v) {
       const int64_t k = c + v * kLanes;
       const int64_t i = p * channels + k;
       const Floats<kLanes> normal =
           (load<kLanes>(x + i, count) - load<kLanes>(u.centre + k)) * load<kLanes>(u.rstd + k);
       Floats<kLanes> d = load<kLanes>(dy + i, count);
       if constexpr (kSilu) {
-        const Floats<kLanes> value = normal * load<kLanes>(u.weight + k) + load<kLanes>(u.bias + k);
+        const Floats<kLanes> value = add_product<kLanes>(load<kLanes>(u.bias + k), normal, load<kLanes>(u.weight + k));
         const Floats<kLanes> s = sigmoid<kLanes>(value);
-        d *= s + s * (value - value * s);  // (u · sigmoid(u))' = s + u · s · (1 - s)
+        // (u · sigmoid(u))' = s + s · (u - u · s)
+        d *= add_product<kLanes>(s, s, subtract_product<kLanes>(value, value, s));
       }
       store<kLanes>(du + i, d, count);
       sum_du[v] += d;
-      sum_du_normal[v] += d * normal;
+      sum_du_normal[v] = add_product<kLanes>(sum_du_normal[v], d, normal);
       sum_normal[v] += normal;
     }
   }
-  for (int v = 0; v < kColumn; ++v) {
+  for (int64_t v = 0; v < kColumn; ++v) {
     add<kLanes>(sums + c + v * kLanes, sum_du[v], count);
     add<kLanes>(sums + channels + c + v * kLanes, sum_du_normal[v], count);
     add<kLanes>(sums + 2 * channels + c + v * kLanes, sum_normal[v], count);
@@ -178,12 +182,13 @@ DDPM_INLINE void gradient_sums_of(const T* x, const T* dy, int64_t pixels, int64
   // A cache line of float32 at a time: with many channels the lines of a tile do not stay in the first-level cache
   // until the next column.
   constexpr int kColumn = 16 / kLanes;
+  constexpr int64_t kAtOnce = int64_t{kColumn} * kLanes;
   for (int64_t i = 0; i < 3 * channels; ++i) sums[i] = 0.0;
   for (int64_t p = 0; p < pixels; p += kTile) {
     const int64_t first = p * channels;
     const int64_t n = least(kTile, pixels - p);
     int64_t c = 0;
-    for (; c + kColumn * kLanes <= channels; c += kColumn * kLanes) {
+    for (; c + kAtOnce <= channels; c += kAtOnce) {
       tile_gradient_sums<kLanes, kColumn, kSilu>(x + first, dy + first, n, channels, kLanes, u, c, du + first, sums);
     }
     for (; c < channels; c += kLanes) {
@@ -209,8 +214,8 @@ DDPM_INLINE void input_gradient_rows(const T* x, const T* residual_gradient, int
           const int64_t i = p * channels + c;
           const Floats<kLanes> centred = load<kLanes>(x + i, count) - load<kLanes>(k.centre + c);
           const Floats<kLanes> constant = load<kLanes>(k.constant + c);
-          const Floats<kLanes> of_x = centred * load<kLanes>(k.of_x + c) + constant;
-          Floats<kLanes> d = load<kLanes>(dx + i, count) * load<kLanes>(k.of_gradient + c) + of_x;
+          const Floats<kLanes> of_x = add_product<kLanes>(constant, centred, load<kLanes>(k.of_x + c));
+          Floats<kLanes> d = add_product<kLanes>(of_x, load<kLanes>(dx + i, count), load<kLanes>(k.of_gradient + c));
           if constexpr (kResidual) d += load<kLanes>(residual_gradient + i, count);
           store<kLanes>(dx + i, d, count);
         });

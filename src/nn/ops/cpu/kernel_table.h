@@ -28,10 +28,10 @@ constexpr AttentionKernels<T> attention_table() {
           .backward_scratch = backward_scratch<kLanes, T>};
 }
 
-// Without AVX there are none: four lanes and half as many registers leave nothing of what fewer products gain.
+// Without fused products there are none: four lanes and 16 registers leave nothing of what fewer products gain.
 template <int kLanes, typename T>
 constexpr WinogradKernels<T> winograd_table() {
-  if constexpr (kLanes < 8) return {};
+  if constexpr (!kRoundsOnce) return {};
   return {.run = winograd<kLanes, T>,
           .scratch = winograd_scratch<kLanes>,
           .image_points = winograd_image_points<kLanes, T>,
@@ -40,11 +40,11 @@ constexpr WinogradKernels<T> winograd_table() {
 
 template <int kLanes>
 constexpr WinogradWeightKernels winograd_weight_table() {
-  if constexpr (kLanes < 8) return {};
+  if constexpr (!kRoundsOnce) return {};
   return {.width = kWidth<kLanes>,
           .to_points = winograd_weight_points<kLanes>,
           .turned_to_points = winograd_turned_points<kLanes>,
-          .gradient = winograd_weight_gradient,
+          .gradient = winograd_weight_gradient<kLanes>,
           .add_products = winograd_add_products<kLanes>};
 }
 

@@ -1,9 +1,12 @@
 #include "nn/ops/cpu/kernels.h"
 
+#if defined(__x86_64__)
 #include <string>
 
+#include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <ATen/cpu/Utils.h>
+#endif
 
 namespace ddpm::nn::cpu {
 
@@ -12,8 +15,12 @@ const Kernels& kernels() {
   static const std::string kCapability = at::get_cpu_capability();
   if (kCapability == "AVX512") return kAvx512Kernels;
   if (kCapability == "AVX2") return kAvx2Kernels;
-#endif
+  return at::globalContext().deterministicAlgorithms() ? kBaselineFusedKernels : kBaselineKernels;
+#elif defined(__aarch64__)
+  return kNeonKernels;
+#else
   return kBaselineKernels;
+#endif
 }
 
 bool multiplies_bfloat16_tiles() {

@@ -153,8 +153,14 @@ const Kernels& kernels();
 /// ATEN_CPU_CAPABILITY names a lesser processor, or the kernel of the system does not lend tiles.
 bool multiplies_bfloat16_tiles();
 
+// All have the same bits, but for kBaselineKernels, which round products before they add them.
+#if defined(__aarch64__)
+extern const Kernels kNeonKernels;
+#else
 extern const Kernels kBaselineKernels;
+#endif
 #if defined(__x86_64__)
+extern const Kernels kBaselineFusedKernels;  ///< for run.reproducible, since they are slow
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 #endif

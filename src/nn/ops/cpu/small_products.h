@@ -14,11 +14,10 @@ constexpr int kRows = 4;
 constexpr int kVectors = 2;
 
 template <int kLanes>
-constexpr int64_t kWidth = kLanes* kVectors;
+constexpr int64_t kWidth = int64_t{kLanes} * kVectors;
 
-/// Rows of a product that stay in registers: 12 x 2 sums of AVX-512's 32 registers, 6 x 2 of the 16 of the others.
-template <int kLanes>
-constexpr int kTileRows = kLanes == 16 ? 12 : 6;
+/// Rows of a product that stay in registers: 12 x 2 sums of 32 registers, 6 x 2 of 16.
+constexpr int kTileRows = kManyRegisters ? 12 : 6;
 
 DDPM_INLINE int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -45,10 +44,10 @@ DDPM_INLINE void multiply_add(Block<kLanes, kBlockRows, kColumns>& block, Left l
                               int64_t count) {
   for (int64_t t = 0; t < count; ++t) {
     Floats<kLanes> vectors[kColumns];
-    for (int v = 0; v < kColumns; ++v) vectors[v] = load<kLanes>(right + t * width + v * kLanes);
+    for (int64_t v = 0; v < kColumns; ++v) vectors[v] = load<kLanes>(right + t * width + v * kLanes);
     for (int r = 0; r < kBlockRows; ++r) {
-      const float number = left.values[r * left.row + t * left.step];
-      for (int v = 0; v < kColumns; ++v) block.at[r][v] += number * vectors[v];
+      const Floats<kLanes> number = broadcast<kLanes>(left.values[r * left.row + t * left.step]);
+      for (int64_t v = 0; v < kColumns; ++v) block.at[r][v] = add_product<kLanes>(block.at[r][v], number, vectors[v]);
     }
   }
 }
@@ -57,7 +56,7 @@ template <int kLanes, int kBlockRows = kRows, int kColumns = kVectors>
 DDPM_INLINE Block<kLanes, kBlockRows, kColumns> load_block(const float* from, int64_t width) {
   Block<kLanes, kBlockRows, kColumns> block;
   for (int r = 0; r < kBlockRows; ++r) {
-    for (int v = 0; v < kColumns; ++v) block.at[r][v] = load<kLanes>(from + r * width + v * kLanes);
+    for (int64_t v = 0; v < kColumns; ++v) block.at[r][v] = load<kLanes>(from + r * width + v * kLanes);
   }
   return block;
 }
@@ -65,7 +64,7 @@ DDPM_INLINE Block<kLanes, kBlockRows, kColumns> load_block(const float* from, in
 template <int kLanes, int kBlockRows, int kColumns>
 DDPM_INLINE void store_block(float* to, const Block<kLanes, kBlockRows, kColumns>& block, int64_t width) {
   for (int r = 0; r < kBlockRows; ++r) {
-    for (int v = 0; v < kColumns; ++v) store<kLanes>(to + r * width + v * kLanes, block.at[r][v]);
+    for (int64_t v = 0; v < kColumns; ++v) store<kLanes>(to + r * width + v * kLanes, block.at[r][v]);
   }
 }
 

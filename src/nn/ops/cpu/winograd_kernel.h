@@ -22,8 +22,8 @@ template <int kLanes>
 DDPM_INLINE void multiply_tiles(const float* points, int64_t channels, int64_t count, const float* weights,
                                 float* sums) {
   int64_t t = 0;
-  for (; t + kTileRows<kLanes> <= count; t += kTileRows<kLanes>) {
-    multiply_rows<kLanes, kTileRows<kLanes>>(points + t * channels, channels, weights, sums + t * kWidth<kLanes>);
+  for (; t + kTileRows <= count; t += kTileRows) {
+    multiply_rows<kLanes, kTileRows>(points + t * channels, channels, weights, sums + t * kWidth<kLanes>);
   }
   for (; t + kRows <= count; t += kRows) {
     multiply_rows<kLanes, kRows>(points + t * channels, channels, weights, sums + t * kWidth<kLanes>);

@@ -20,16 +20,16 @@ constexpr float kUnit4 = kUnit2 * kUnit2;
 /// are 0 at all other points, (x² - u²)(x² - 4u²) for 0.
 template <int kLanes>
 DDPM_INLINE void to_points(const Floats<kLanes>* d, Floats<kLanes>* v) {
-  const Floats<kLanes> a = d[4] - 4.0F * kUnit2 * d[2];
-  const Floats<kLanes> b = kUnit1 * (d[3] - 4.0F * kUnit2 * d[1]);
-  const Floats<kLanes> c = d[4] - kUnit2 * d[2];
-  const Floats<kLanes> e = 2.0F * kUnit1 * (d[3] - kUnit2 * d[1]);
-  v[0] = 4.0F * kUnit4 * d[0] - 5.0F * kUnit2 * d[2] + d[4];
-  v[1] = a + b;
-  v[2] = a - b;
-  v[3] = c + e;
-  v[4] = c - e;
-  v[5] = 4.0F * kUnit4 * d[1] - 5.0F * kUnit2 * d[3] + d[5];
+  const Floats<kLanes> a = add_product<kLanes>(d[4], -4.0F * kUnit2, d[2]);
+  const Floats<kLanes> b = add_product<kLanes>(d[3], -4.0F * kUnit2, d[1]);
+  const Floats<kLanes> c = add_product<kLanes>(d[4], -kUnit2, d[2]);
+  const Floats<kLanes> e = add_product<kLanes>(d[3], -kUnit2, d[1]);
+  v[0] = add_product<kLanes>(add_product<kLanes>(d[4], -5.0F * kUnit2, d[2]), 4.0F * kUnit4, d[0]);
+  v[1] = add_product<kLanes>(a, kUnit1, b);
+  v[2] = add_product<kLanes>(a, -kUnit1, b);
+  v[3] = add_product<kLanes>(c, 2.0F * kUnit1, e);
+  v[4] = add_product<kLanes>(c, -2.0F * kUnit1, e);
+  v[5] = add_product<kLanes>(add_product<kLanes>(d[5], -5.0F * kUnit2, d[3]), 4.0F * kUnit4, d[1]);
 }
 
 /// Aᵀ m along one axis: the powers of the points.
@@ -40,23 +40,23 @@ DDPM_INLINE void from_points(const Floats<kLanes>* m, Floats<kLanes>* y) {
   const Floats<kLanes> sum2 = m[3] + m[4];
   const Floats<kLanes> difference2 = m[3] - m[4];
   y[0] = m[0] + sum1 + sum2;
-  y[1] = kUnit1 * (difference1 + 2.0F * difference2);
-  y[2] = kUnit2 * (sum1 + 4.0F * sum2);
-  y[3] = kUnit3 * (difference1 + 8.0F * difference2) + m[5];
+  y[1] = kUnit1 * add_product<kLanes>(difference1, 2.0F, difference2);
+  y[2] = kUnit2 * add_product<kLanes>(sum1, 4.0F, sum2);
+  y[3] = add_product<kLanes>(m[5], kUnit3, add_product<kLanes>(difference1, 8.0F, difference2));
 }
 
 /// A d along one axis: the transpose of from_points().
 template <int kLanes>
 DDPM_INLINE void powers_to_points(const Floats<kLanes>* d, Floats<kLanes>* v) {
-  const Floats<kLanes> even1 = d[0] + kUnit2 * d[2];
-  const Floats<kLanes> odd1 = kUnit1 * (d[1] + kUnit2 * d[3]);
-  const Floats<kLanes> even2 = d[0] + 4.0F * kUnit2 * d[2];
-  const Floats<kLanes> odd2 = 2.0F * kUnit1 * (d[1] + 4.0F * kUnit2 * d[3]);
+  const Floats<kLanes> even1 = add_product<kLanes>(d[0], kUnit2, d[2]);
+  const Floats<kLanes> odd1 = add_product<kLanes>(d[1], kUnit2, d[3]);
+  const Floats<kLanes> even2 = add_product<kLanes>(d[0], 4.0F * kUnit2, d[2]);
+  const Floats<kLanes> odd2 = add_product<kLanes>(d[1], 4.0F * kUnit2, d[3]);
   v[0] = d[0];
-  v[1] = even1 + odd1;
-  v[2] = even1 - odd1;
-  v[3] = even2 + odd2;
-  v[4] = even2 - odd2;
+  v[1] = add_product<kLanes>(even1, kUnit1, odd1);
+  v[2] = add_product<kLanes>(even1, -kUnit1, odd1);
+  v[3] = add_product<kLanes>(even2, 2.0F * kUnit1, odd2);
+  v[4] = add_product<kLanes>(even2, -2.0F * kUnit1, odd2);
   v[5] = d[3];
 }
 
@@ -68,15 +68,13 @@ constexpr float kOver2 = 1.0F / (24.0F * kUnit4);
 /// G g along one axis: the values of a polynomial with three coefficients at the points.
 template <int kLanes>
 DDPM_INLINE void weights_to_points(const Floats<kLanes>* g, Floats<kLanes>* v) {
-  const Floats<kLanes> even1 = kOver1 * (g[0] + kUnit2 * g[2]);
-  const Floats<kLanes> odd1 = kOver1 * kUnit1 * g[1];
-  const Floats<kLanes> even2 = kOver2 * (g[0] + 4.0F * kUnit2 * g[2]);
-  const Floats<kLanes> odd2 = 2.0F * kOver2 * kUnit1 * g[1];
+  const Floats<kLanes> even1 = kOver1 * add_product<kLanes>(g[0], kUnit2, g[2]);
+  const Floats<kLanes> even2 = kOver2 * add_product<kLanes>(g[0], 4.0F * kUnit2, g[2]);
   v[0] = kOver0 * g[0];
-  v[1] = even1 + odd1;
-  v[2] = even1 - odd1;
-  v[3] = even2 + odd2;
-  v[4] = even2 - odd2;
+  v[1] = add_product<kLanes>(even1, kOver1 * kUnit1, g[1]);
+  v[2] = add_product<kLanes>(even1, -kOver1 * kUnit1, g[1]);
+  v[3] = add_product<kLanes>(even2, 2.0F * kOver2 * kUnit1, g[1]);
+  v[4] = add_product<kLanes>(even2, -2.0F * kOver2 * kUnit1, g[1]);
   v[5] = g[2];
 }
 
@@ -85,9 +83,9 @@ template <int kLanes>
 DDPM_INLINE void weights_from_points(const Floats<kLanes>* m, Floats<kLanes>* g) {
   const Floats<kLanes> sum1 = kOver1 * (m[1] + m[2]);
   const Floats<kLanes> sum2 = kOver2 * (m[3] + m[4]);
-  g[0] = kOver0 * m[0] + sum1 + sum2;
-  g[1] = kUnit1 * (kOver1 * (m[1] - m[2]) + 2.0F * kOver2 * (m[3] - m[4]));
-  g[2] = kUnit2 * (sum1 + 4.0F * sum2) + m[5];
+  g[0] = add_product<kLanes>(sum1 + sum2, kOver0, m[0]);
+  g[1] = kUnit1 * add_product<kLanes>(kOver1 * (m[1] - m[2]), 2.0F * kOver2, m[3] - m[4]);
+  g[2] = add_product<kLanes>(m[5], kUnit2, add_product<kLanes>(sum1, 4.0F, sum2));
 }
 
 /// A tile's image, and its first pixel in the result.
