@@ -171,6 +171,8 @@ class Soak:
         self.ends.append((self.now, self.place.stop()))
         if self.disk is not None:
             self.disk.free()
+        if not self.checkpoints():
+            raise Lost("the run has no checkpoint: in so short a time there was none to lose; take more --minutes")
         saved = int(self.checkpoints()[-1].name.rpartition("-")[2])
         lines = (self.run / "metrics.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines[:saved]]
@@ -208,20 +210,19 @@ class Soak:
         return run, time.monotonic() - began
 
     def judge(self, last):
-        """What is wrong with the run that has come to its last step, as texts, and the weights of both runs."""
+        """What is wrong with the run that has come to its last step, as texts."""
         wrong = account.what_is_wrong(self.run, metrics(self.run), last)
         wrong += self.acknowledged.lost(self.text())
         verified = subprocess.run([os.environ["DDPM"], "checkpoint", "verify", str(self.run)], capture_output=True, text=True,
                                   timeout=600, check=False)  # fmt: skip
         if verified.returncode != 0:
             wrong.append(f"ddpm checkpoint verify: exit code {verified.returncode}: {verified.stderr.strip()}")
-        found = {"weights": account.weights(self.run)}
-        if self.args.reference_ranks:
-            run, seconds = self.unbroken(last)
-            found |= {"weights_unbroken": account.weights(run), "unbroken_seconds": round(seconds, 1)}
-            if found["weights"] != found["weights_unbroken"]:
-                wrong.append("the weights differ from those of the unbroken run")
-        return wrong, found
+        return wrong
+
+    def compare(self, last):
+        """The weights of this run and of the unbroken one."""
+        run, seconds = self.unbroken(last)
+        return {"weights": account.weights(self.run), "weights_unbroken": account.weights(run), "unbroken_seconds": round(seconds, 1)}
 
     def close(self):
         self.place.close()
@@ -297,7 +298,7 @@ def soak(args, work):
     """Returns the figures; "wrong" names what was lost."""
     faults = schedule(args.seed, 60 * args.minutes, args.failure_every, args.kinds)
     print(f"{len(faults)} faults of seed {args.seed}; soaking for {args.minutes:g} minutes", flush=True)
-    told = {"command": shlex.join(sys.argv), "seed": args.seed, "processors": os.cpu_count()}
+    told = {"command": shlex.join(sys.argv), "seed": args.seed, "processors": os.cpu_count(), "wrong": []}
     it = Soak(args, work)
     try:
         wall, told["faults_left"] = it.disturb(faults, 60 * args.minutes)
@@ -307,10 +308,13 @@ def soak(args, work):
         print(account.table(told), flush=True)
         last = lines[-1]["step"] + 5
         it.finish(last)
-        wrong, found = it.judge(last)
-        told |= found | {"wrong": wrong}
+        told["wrong"] += it.judge(last)
+        if args.reference_ranks:
+            told |= it.compare(last)
+            if told["weights"] != told["weights_unbroken"]:
+                told["wrong"].append("the weights differ from those of the unbroken run")
     except (Lost, AssertionError) as error:
-        told["wrong"] = [str(error), "the starts said last:\n" + "\n".join(it.text().splitlines()[-20:])]
+        told["wrong"] += [str(error), "the starts said last:\n" + "\n".join(it.text().splitlines()[-20:])]
     finally:
         it.close()
     return told

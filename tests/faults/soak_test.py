@@ -58,7 +58,7 @@ class OnThisMachine(Case):
         other = 'case "$*" in *unbroken.toml*) set -- "$@" --run.seed 8 ;; esac'
         wrapped.write_text(f'#!/bin/sh\n{other}\nexec {os.environ["DDPM"]} "$@"\n')
         wrapped.chmod(0o755)
-        code, said, told = soak("other", "--minutes", 0.15, "--failure-every", 5, "--faults", "rank", program=wrapped)
+        code, said, told = soak("other", "--minutes", 0.4, "--failure-every", 20, "--faults", "rank", program=wrapped)
         self.assertEqual(code, 1, said)
         self.assertIn("the weights differ", said)
         self.assertNotEqual(told["weights"], told["weights_unbroken"])
