@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "comm/half.h"
+#include "comm/mpi_library.h"
 #include "comm/solo_communicator.h"
 
 namespace ddpm::comm {
@@ -59,6 +61,10 @@ class MpiWork final : public Work::Impl {
   }
   // One by one: MPI_Waitall of Open MPI 4.1 spins for ever when a request fails that it has begun to wait for.
   void wait() override {
+    if (!yields_while_waiting()) {
+      while (!test()) std::this_thread::yield();
+      return;
+    }
     for (; done_ < requests_.size(); ++done_) {
       MPI_Status status;
       check_mpi(MPI_Wait(&requests_[done_], &status), name_);

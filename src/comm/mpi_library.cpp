@@ -18,6 +18,8 @@ std::string_view launch_advice() {
 
 bool needs_pmix() { return true; }
 
+bool yields_while_waiting() { return true; }  // mpi_yield_when_idle, which mpirun sets where it starts more ranks
+
 // Left to itself, Open MPI starts a daemon for a single process and looks at network adapters (libpsm2 takes 0.2 s), a
 // third of a second in all. Isolated like this, all processes of a user would share one session folder, of job family
 // 0, and remove it under each other's feet; one process needs none. What the user has set stays.
@@ -36,6 +38,8 @@ std::string_view launch_advice() {
 }
 
 bool needs_pmix() { return false; }
+
+bool yields_while_waiting() { return false; }
 
 void expect_one_process() {}
 

@@ -1,7 +1,8 @@
 // Which MPI this process runs with, and what one MPI library wants otherwise than another: no other file asks.
 //
-// The libraries differ in how they are started, and in nothing else that this program relies on: Open MPI finds Slurm
-// through PMIx, MPICH and its relatives (Cray's, Intel's) through PMI-1, PMI-2 or the site's own plugin.
+// The libraries differ in how they are started and how they wait, and in nothing else that this program relies on: Open
+// MPI finds Slurm through PMIx, MPICH and its relatives (Cray's, Intel's) through PMI-1, PMI-2 or the site's own
+// plugin.
 #pragma once
 
 #include <string>
@@ -19,6 +20,10 @@ std::string_view launch_advice();
 
 /// Whether MPI_Init ends a task of srun that has no PMIx server, in place of returning an error or a world of one.
 bool needs_pmix();
+
+/// Whether a rank in MPI_Wait lets others have its processor where there are more ranks than processors. Where it does
+/// not, ranks that wait keep those from computing that they wait for.
+bool yields_while_waiting();
 
 /// Before MPI_Init of a process that no launcher started: it has nobody to talk to.
 void expect_one_process();
