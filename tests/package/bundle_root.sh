@@ -21,13 +21,13 @@ packaging/debian_root.sh "$work/root.tar"
 mkdir "$root"
 tar -xf "$work/root.tar" -C "$root" --numeric-owner
 say "Bundle"
-modules/setup.sh --bundle "$root/root/bundle.tar"
+modules/setup.sh --bundle "$root/srv/bundle.tar"
 
 # What a person types there. The namespace has no network but the machine's own (without it, Open MPI's mpicc warns, and CMake takes
 # the warning for an option), and ends with all that was started in it.
-cat >"$root/root/install.sh" <<'EOF'
+cat >"$root/srv/install.sh" <<'EOF'
 set -euo pipefail
-cd /root
+cd /srv
 tar -xOf bundle.tar sources.tar.gz | tar -xz
 cd ddpm
 modules/setup.sh --from-bundle ../bundle.tar
@@ -38,5 +38,5 @@ EOF
 say "Installation without a network"
 # shellcheck disable=SC2016  # the words in quotes are for the shell in there
 unshare --net --mount --pid --fork --kill-child sh -c \
-  'ip link set lo up && mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"' \
-  "$root" bash /root/install.sh "$(build_jobs)" "${@:-ddpm}"
+  'ip link set lo up && mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /usr/bin/env -i HOME=/srv PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"' \
+  "$root" bash /srv/install.sh "$(build_jobs)" "${@:-ddpm}"

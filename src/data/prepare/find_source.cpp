@@ -150,11 +150,9 @@ base::DType type_of_first(const base::Path& root, const std::vector<std::string>
   const auto files = base::posix_file_system();
   for (const std::string& name : names) {
     try {
-      if (files->file_size(root / name) > limits.max_file_bytes) continue;
+      if (files->file_size(root / name) > limits.max_file_bytes) continue;  // it will be left out
       const std::string bytes = files->read(root / name, limits.max_file_bytes);
       if (const auto type = told_type(bytes)) return *type;
-    } catch (const base::TooLargeError&) {
-      continue;  // it will be left out
     } catch (const base::OutputError& error) {
       throw base::DatasetError("{}", error.what());
     }
