@@ -18,7 +18,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, make_pictures, write_png  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, make_pictures  # noqa: E402
 from plain_hdf5 import plain_hdf5  # noqa: E402
 
 WORK = pathlib.Path.cwd()
