@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/cumprod.h>
-#include <ATen/ops/linspace.h>
-#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/tensor.h>
 #include <torch/library.h>
 
@@ -18,51 +15,102 @@
 namespace ddpm::diffusion {
 namespace {
 
-at::TensorOptions float32() { return at::TensorOptions(at::kFloat); }
+// Tables are computed here, operation by operation as diffusers does, in float32 where it does. LibTorch's square root
+// is MKL's, whose last bit differs between processors, and 1 - ᾱ of the first steps makes thousands of such bits.
+
+std::vector<float> rounded(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+/// `count` values from `first` to `last`, each counted from the nearer end. Products are fused, as PyTorch's are on all
+/// processors that can.
+std::vector<float> linspace(double first, double last, int64_t count) {
+  const auto begin = static_cast<float>(first);
+  const auto end = static_cast<float>(last);
+  const float step = count > 1 ? (end - begin) / static_cast<float>(count - 1) : 0.0F;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    values[static_cast<std::size_t>(i)] = i < count / 2 ? std::fma(step, static_cast<float>(i), begin)
+                                                        : std::fma(-step, static_cast<float>(count - 1 - i), end);
+  }
+  return values;
+}
+
+/// ᾱ, the products of 1 - β up to each step.
+std::vector<float> products_of_alphas(const std::vector<float>& betas) {
+  std::vector<float> products(betas.size());
+  double product = 1.0;
+  for (std::size_t i = 0; i < betas.size(); ++i) products[i] = static_cast<float>(product *= 1.0F - betas[i]);
+  return products;
+}
 
 /// Nichol & Dhariwal, "Improved Denoising Diffusion Probabilistic Models" (2021), eq. 17: ᾱ(t) = cos²((t + s)/(1 + s)
 /// · π/2) with s = 0.008, β capped at 0.999. In float64, then rounded.
-at::Tensor squared_cosine_betas(int64_t steps) {
+std::vector<float> squared_cosine_betas(int64_t steps) {
   const auto alpha_bar = [](double t) {
     const double c = std::cos((t + 0.008) / 1.008 * std::numbers::pi / 2.0);
     return c * c;
   };
-  std::vector<double> betas(static_cast<std::size_t>(steps));
+  std::vector<float> betas(static_cast<std::size_t>(steps));
   const auto n = static_cast<double>(steps);
   for (int64_t i = 0; i < steps; ++i) {
     const double begin = static_cast<double>(i) / n;
     const double end = static_cast<double>(i + 1) / n;
-    betas[static_cast<std::size_t>(i)] = std::min(1.0 - alpha_bar(end) / alpha_bar(begin), 0.999);
+    betas[static_cast<std::size_t>(i)] = static_cast<float>(std::min(1.0 - alpha_bar(end) / alpha_bar(begin), 0.999));
   }
-  return at::tensor(betas, float32());
+  return betas;
 }
 
 /// Lin et al., "Common Diffusion Noise Schedules and Sample Steps Are Flawed" (2023), algorithm 1: √ᾱ is shifted and
 /// scaled so that it ends at 0 and begins where it did.
-at::Tensor rescale_to_zero_terminal_snr(const at::Tensor& betas) {
-  const at::Tensor root = at::cumprod(1.0 - betas, 0).sqrt();
-  const at::Tensor first = root[0];
-  const at::Tensor last = root[-1];
-  const at::Tensor alpha_bar = ((root - last) * (first / (first - last))).square();
-  const int64_t n = betas.numel();
-  const at::Tensor ratios = alpha_bar.narrow(0, 1, n - 1) / alpha_bar.narrow(0, 0, n - 1);
-  return 1.0 - at::cat({alpha_bar.narrow(0, 0, 1), ratios});
+std::vector<float> rescaled_to_zero_terminal_snr(const std::vector<float>& betas) {
+  std::vector<float> root = products_of_alphas(betas);
+  for (float& each : root) each = std::sqrt(each);
+  const float last = root.back();
+  const float scale = root.front() / (root.front() - last);
+  std::vector<float> rescaled(betas.size());
+  float before = 1.0F;
+  for (std::size_t i = 0; i < betas.size(); ++i) {
+    const float shifted = (root[i] - last) * scale;
+    const float alpha_bar = shifted * shifted;
+    rescaled[i] = 1.0F - alpha_bar / before;
+    before = alpha_bar;
+  }
+  return rescaled;
 }
 
-at::Tensor unscaled_betas(const SchedulerConfig& c) {
+std::vector<float> unscaled_betas(const SchedulerConfig& c) {
   const int64_t n = c.num_train_timesteps;
-  if (!c.trained_betas.empty()) return at::tensor(c.trained_betas, float32());
+  if (!c.trained_betas.empty()) return rounded(c.trained_betas);
+  std::vector<float> betas;
   switch (c.beta_schedule) {
     case BetaSchedule::linear:
-      return at::linspace(c.beta_start, c.beta_end, n, float32());
+      return linspace(c.beta_start, c.beta_end, n);
     case BetaSchedule::scaled_linear:
-      return at::linspace(std::sqrt(c.beta_start), std::sqrt(c.beta_end), n, float32()).square();
+      betas = linspace(std::sqrt(c.beta_start), std::sqrt(c.beta_end), n);
+      for (float& each : betas) each *= each;
+      return betas;
     case BetaSchedule::squaredcos_cap_v2:
       return squared_cosine_betas(n);
     case BetaSchedule::sigmoid:
-      return at::sigmoid(at::linspace(-6.0, 6.0, n, float32())) * (c.beta_end - c.beta_start) + c.beta_start;
+      betas = linspace(-6.0, 6.0, n);
+      for (float& each : betas) {
+        const float sigmoid = 1.0F / (1.0F + std::exp(-each));
+        each = sigmoid * static_cast<float>(c.beta_end - c.beta_start) + static_cast<float>(c.beta_start);
+      }
+      return betas;
   }
   throw base::InternalError("beta schedule {}", static_cast<int>(c.beta_schedule));
+}
+
+at::Tensor table(const std::vector<float>& values, at::Device device = at::kCPU) {
+  return at::tensor(values, at::TensorOptions(at::kFloat)).to(device);
+}
+
+/// f of each value.
+template <typename Function>
+std::vector<float> each_of(const std::vector<float>& values, const Function& f) {
+  std::vector<float> results(values.size());
+  std::transform(values.begin(), values.end(), results.begin(), f);
+  return results;
 }
 
 /// `table`[t] as [N, 1, 1, 1], to multiply N images.
@@ -87,14 +135,15 @@ at::Tensor blend(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, 
 
 NoiseSchedule::NoiseSchedule(const SchedulerConfig& config, at::Device device) : config_(config) {
   validate(config, "");
-  betas_ = unscaled_betas(config);
-  if (config.rescale_betas_zero_snr) betas_ = rescale_to_zero_terminal_snr(betas_);
-  alphas_cumprod_ = at::cumprod(1.0 - betas_, 0);
-  const at::Tensor noise_power = 1.0 - alphas_cumprod_;
-  sqrt_alphas_cumprod_ = alphas_cumprod_.sqrt().to(device);
-  sqrt_one_minus_alphas_cumprod_ = noise_power.sqrt().to(device);
+  std::vector<float> betas = unscaled_betas(config);
+  if (config.rescale_betas_zero_snr) betas = rescaled_to_zero_terminal_snr(betas);
+  const std::vector<float> alphas_cumprod = products_of_alphas(betas);
+  betas_ = table(betas);
+  alphas_cumprod_ = table(alphas_cumprod);
+  sqrt_alphas_cumprod_ = table(each_of(alphas_cumprod, [](float a) { return std::sqrt(a); }), device);
+  sqrt_one_minus_alphas_cumprod_ = table(each_of(alphas_cumprod, [](float a) { return std::sqrt(1.0F - a); }), device);
   minus_sqrt_one_minus_alphas_cumprod_ = -sqrt_one_minus_alphas_cumprod_;
-  snr_ = (alphas_cumprod_ / noise_power).to(device);
+  snr_ = table(each_of(alphas_cumprod, [](float a) { return a / (1.0F - a); }), device);
 }
 
 float NoiseSchedule::alpha_cumprod(int64_t t) const {

@@ -11,8 +11,13 @@ ELF = b"\x7fELF"
 
 
 def elf_files(folder):
-    """Programs and shared libraries below `folder`; neither archives nor objects, which the loader never sees."""
+    """Programs and shared libraries below `folder`; neither archives nor objects, which the loader never sees.
+
+    Folders of tests that run beside this one, NAME.work, are left out: what they make comes and goes.
+    """
     for path in sorted(folder.rglob("*")):
+        if any(part.endswith(".work") for part in path.relative_to(folder).parts):
+            continue
         if path.is_symlink() or not path.is_file() or path.suffix in (".a", ".o", ".gch"):
             continue
         with path.open("rb") as file:

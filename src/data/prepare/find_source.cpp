@@ -145,12 +145,15 @@ std::string find_records(const SourceOptions& options, SourceFormat format, cons
   return std::string(kRecordsTag) + pack(set);
 }
 
-/// The type of the first picture that tells one.
+/// The type of the first picture that tells one. Files that are missing, too large or no files are passed over here,
+/// for they are refused or left out when they are read.
 base::DType type_of_first(const base::Path& root, const std::vector<std::string>& names, const PictureLimits& limits) {
   const auto files = base::posix_file_system();
   for (const std::string& name : names) {
     try {
-      if (files->file_size(root / name) > limits.max_file_bytes) continue;  // it will be left out
+      const base::FileFacts facts = base::look_at(root / name);
+      if (facts.kind != base::FileKind::regular) continue;
+      if (static_cast<uint64_t>(facts.stamp.size) > limits.max_file_bytes) continue;
       const std::string bytes = files->read(root / name, limits.max_file_bytes);
       if (const auto type = told_type(bytes)) return *type;
     } catch (const base::OutputError& error) {

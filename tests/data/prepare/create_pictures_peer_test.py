@@ -39,7 +39,7 @@ class Lists(Case):
         other = self.write("other.list", names.read_bytes())
         self.create(other, "--format", "list", "--size", 16)
 
-        self.refused(3, "9.png: cannot open: No such file", self.write("gone.txt", b"pictures/9.png\n"), ranks=2)
+        self.refused(3, "9.png: is gone", self.write("gone.txt", b"pictures/9.png\n"), ranks=2)
         self.refused(3, "9.png: is gone", self.write("gone.txt", b"pictures/1.png\npictures/9.png\n"), ranks=2)
         self.refused(3, "line 2 has no label", self.write("some.tsv", b"pictures/1.png\t1\npictures/2.png\n"))
         self.refused(2, "--labels folder", names, "--labels", "folder")
