@@ -18,14 +18,17 @@ def within(times, begin, end):
 
 def restarts(faults, record, ends, launches):
     """For each fault, where the time went until the run made steps again; None where a part is not known or did not come. (Slurm
-    puts a job back without telling: then the launcher's end and its new start are not known.)"""
+    puts a job back without telling: then the launcher's end and its new start are not known. And a full disk ends nothing as
+    long as the checkpoints that are removed make room for the new ones.)"""
     found = []
-    for fault in faults:
+    for fault, following in zip(faults, [*faults[1:], None]):
         begin = next((begin for begin in record.begins if begin[0] > fault["at"]), None)
+        if begin and following and begin[0] > following["at"]:
+            begin = None
         begun = begin and begin[0]
         ended = within([when for when, _ in ends], fault["at"], begun)
         launched = within(launches, ended, begun)
-        first, recovered = begin and record.first_step(begin), record.recovery(fault["at"])
+        first, recovered = begin and record.first_step(begin), begin and record.recovery(fault["at"])
         found.append({
             **fault,
             "until_the_end": ended and ended - fault["at"],

@@ -72,6 +72,12 @@ class Runs(unittest.TestCase):
         self.assertEqual(told["exit_codes"], {137: 1})
         self.assertIn("goodput", account.table({**told, "load": {"mean": 1.5, "highest": 2.0}, "processors": 2}))
 
+    def test_a_fault_that_ends_nothing_has_no_time_until_the_next_step(self):
+        faults = [{"at": 5.0, "kind": "disk", "hit": "ext4 full", "step": 7}, *self.killed_once()]
+        told = account.figures(self.record, faults, [(11.3, 137)], [0.5, 11.4], 20.0, lines(*range(1, 31)))
+        self.assertIsNone(told["by_kind"]["disk"]["seconds_to_next_step"])
+        self.assertAlmostEqual(told["by_kind"]["rank"]["seconds_to_next_step"], 2.4)
+
     def test_a_start_that_makes_no_step_is_no_recovery(self):
         self.killed_once()
         self.write(21.0, *range(1, 29), begin=28)
