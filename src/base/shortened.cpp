@@ -9,4 +9,10 @@ std::string shortened(std::string text, std::size_t longest) {
   return text.substr(0, end) + "...";
 }
 
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
 }  // namespace ddpm::base

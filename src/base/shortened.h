@@ -1,8 +1,9 @@
-// Texts of others in messages, which stay one line that can be read.
+// Texts of others: in messages they stay one line that can be read.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace ddpm::base {
 
@@ -11,5 +12,8 @@ inline constexpr std::size_t kLongestShownName = 200;
 
 /// The text, or its first `longest` bytes and "..." where it has more. No character is cut.
 std::string shortened(std::string text, std::size_t longest);
+
+/// The text without the blanks around it.
+std::string_view trimmed(std::string_view text);
 
 }  // namespace ddpm::base

@@ -66,7 +66,7 @@ SampleBench bench_sample(const train::Config& config, const nn::UNet2DConfig& mo
     const diffusion::SchedulerConfig& scheduler = config.diffusion.scheduler;
     sampler = diffusion::make_sampler(
         scheduler, {.scheduler = sampler_of(options, scheduler.formulation), .steps = options.steps});
-    noise = diffusion::initial_noise(0, 0, options.batch, shape).to(place.device);
+    noise = diffusion::initial_noise(0, 0, options.batch, shape, place.device);
   });
   const diffusion::Denoiser denoise = denoiser_of(*unet, place.compute_dtype);
   std::vector<double> images;

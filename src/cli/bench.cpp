@@ -52,8 +52,7 @@ std::string text_of(const Spread& spread, double unit, const char* name) {
                      spread.highest / unit);
 }
 
-// --- step
-// -------------------------------------------------------------------------------------------------------------
+// --- step -----------------------------------------------------------------------------------------------------------
 
 std::string step_text(const bench::StepBench& bench) {
   const double total = std::accumulate(bench.parts.begin(), bench.parts.end(), 0.0);
@@ -126,8 +125,7 @@ void run_step(Context& context, const StepArguments& arguments) {
   print(context, arguments.json ? dump(step_json(bench)) : step_text(bench));
 }
 
-// --- comm
-// -------------------------------------------------------------------------------------------------------------
+// --- comm -----------------------------------------------------------------------------------------------------------
 
 std::string comm_text(const bench::CommBench& bench) {
   std::string text =
@@ -184,8 +182,7 @@ void run_comm(Context& context, CommArguments arguments) {
   print(context, arguments.json ? dump(comm_json(bench)) : comm_text(bench));
 }
 
-// --- io
-// ---------------------------------------------------------------------------------------------------------------
+// --- io -------------------------------------------------------------------------------------------------------------
 
 std::string io_text(const bench::IoBench& bench) {
   const auto line = [&bench](const char* what, const Spread& rate, int64_t image_bytes) {
@@ -227,8 +224,7 @@ void run_io(Context& context, IoArguments arguments) {
   print(context, arguments.json ? dump(io_json(bench, arguments.options.cold)) : io_text(bench));
 }
 
-// --- sample
-// -----------------------------------------------------------------------------------------------------------
+// --- sample ---------------------------------------------------------------------------------------------------------
 
 struct SampleArguments : BenchArguments {
   bench::SampleBenchOptions options;
@@ -263,8 +259,7 @@ void run_sample(Context& context, const SampleArguments& arguments) {
   print(context, arguments.json ? dump(sample_json(bench)) : sample_text(bench));
 }
 
-// --- stages
-// -----------------------------------------------------------------------------------------------------------
+// --- stages ---------------------------------------------------------------------------------------------------------
 
 struct StageArguments : BenchArguments {
   bench::StageBenchOptions options;
@@ -282,8 +277,7 @@ void run_stages(Context& context, StageArguments arguments) {
   print(context, arguments.json ? dump(stages_json(bench)) : stages_text(bench));
 }
 
-// --- command line
-// -----------------------------------------------------------------------------------------------------
+// --- command line ---------------------------------------------------------------------------------------------------
 
 /// CONFIG, its overrides and --json; `run` gets the arguments.
 template <typename Arguments>

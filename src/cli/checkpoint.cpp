@@ -23,7 +23,7 @@
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
 #include "run/find_run.h"
-#include "run/run_program.h"
+#include "run/unfinished.h"
 
 namespace ddpm::cli {
 namespace {
@@ -221,11 +221,10 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
     return staged->path().string();
   });
   checkpoint::CheckpointStore target = store_of(context, folder);
-  if (staged) run::remove_on_abort(context, folder);
+  const run::Unfinished unfinished(context, staged ? folder : base::Path());
   context.enter("writing the shards");
   const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
   comm::do_on_root(world, [&] { staged->publish(); });
-  run::remove_on_abort(context, {});
   const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
   if (!arguments.json) {
     return print(context, fmt::format("{}: step {} of {} in {}, {} bytes, {:.1f} s", result, found->manifest.step,

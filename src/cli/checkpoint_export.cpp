@@ -8,7 +8,7 @@
 #include "base/named.h"
 #include "cli/adapter_base_option.h"
 #include "cli/output.h"
-#include "run/snapshot.h"
+#include "run/weight_choice.h"
 #include "train/checkpoint_export.h"
 
 namespace ddpm::cli {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/error.h"
 
 namespace ddpm::cli {
 namespace {
@@ -137,6 +138,17 @@ std::string read_value(const std::string& text, const Accepted& accepted, int64_
 }
 std::string read_value(const std::string& text, const Accepted& accepted, double& value) {
   return read(text, accepted, value);
+}
+
+std::vector<double> read_numbers(const std::string& option, const std::string& text, const NumberRange& range) {
+  std::vector<double> numbers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string problem = read_value(text.substr(begin, end - begin), range, numbers.emplace_back());
+    if (!problem.empty()) throw base::ConfigError("{} {}: {}", option, text, problem);
+    begin = end + 1;
+  }
+  return numbers;
 }
 
 Option Option::required(bool is_required) const { return Option(option_->required(is_required)); }

@@ -43,6 +43,8 @@ using Accepted = std::variant<IntegerRange, NumberRange, PositiveNumber, SeedRan
 std::string read_value(const std::string& text, const Accepted& accepted, std::string& value);
 std::string read_value(const std::string& text, const Accepted& accepted, int64_t& value);
 std::string read_value(const std::string& text, const Accepted& accepted, double& value);
+/// Reads "0.3,0.4" as the value of `option`. Throws ConfigError for what is wrong with one of the numbers.
+std::vector<double> read_numbers(const std::string& option, const std::string& text, const NumberRange& range);
 
 /// The variable that an option sets. It has to live as long as the command line.
 using Target = std::variant<std::string*, std::optional<std::string>*, std::vector<std::string>*,

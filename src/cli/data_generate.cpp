@@ -92,16 +92,10 @@ std::vector<int64_t> grid_of(const Arguments& arguments, const SideLimits& limit
   return sides;
 }
 
-/// The numbers of "0.3,0.4".
+/// Couplings or masses.
 std::vector<double> numbers_of(const std::string& option, const std::string& text, const NumberRange& range) {
-  std::vector<double> numbers;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string problem = read_value(text.substr(begin, end - begin), range, numbers.emplace_back());
-    if (!problem.empty()) throw ConfigError("{} {}: {}", option, text, problem);
-    if (numbers.size() > kMostCouplings) throw ConfigError("{}: more than {} values", option, kMostCouplings);
-    begin = end + 1;
-  }
+  std::vector<double> numbers = read_numbers(option, text, range);
+  if (numbers.size() > kMostCouplings) throw ConfigError("{}: more than {} values", option, kMostCouplings);
   return numbers;
 }
 

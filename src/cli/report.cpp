@@ -42,8 +42,9 @@ void expect_replaceable(const base::FileSystem& files, const base::Path& output)
     head.resize(file.read_up_to(0, std::as_writable_bytes(std::span(head))));
     if (report::is_page(head)) return;
   }
-  throw base::OutputError("--output {}: is there already, and is no report; wanted: a new name, or an earlier report's",
-                          output.string());
+  throw base::OutputError(
+      "--output {}: is there already, and is not a report; wanted: a new name, or an earlier report's",
+      output.string());
 }
 
 report::Figures read_figures(const ReportArguments& options, const Context& context) {

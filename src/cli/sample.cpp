@@ -17,7 +17,6 @@
 #include "cli/sample_to_dataset.h"
 #include "cli/sides.h"
 #include "comm/collectives.h"
-#include "comm/launch.h"
 #include "data/growing_folder.h"
 #include "denoise/adapter_base.h"
 #include "denoise/class_label.h"
@@ -30,13 +29,12 @@
 #include "device/threads.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
-#include "run/run_program.h"
+#include "run/unfinished.h"
 #include "train/config.h"
 
 namespace ddpm::cli {
 namespace {
 
-constexpr int64_t kMaxSteps = 1'000'000;  // no schedule has more timesteps
 constexpr double kMaxChurn = 1e6;
 constexpr double kMaxGuidance = 1000.0;
 
@@ -89,19 +87,6 @@ int64_t image_count(const SampleArguments& options, const denoise::SampleInputs&
   return *options.count;
 }
 
-/// The numbers of --parameters.
-std::vector<double> parameters_of(const std::string& text) {
-  std::vector<double> numbers;
-  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    const std::string problem = read_value(word, NumberRange{-FLT_MAX, FLT_MAX}, numbers.emplace_back());
-    if (!problem.empty()) throw base::ConfigError("--parameters {}: {}", text, problem);
-    begin = end + 1;
-  }
-  return numbers;
-}
-
 void check_format(const SampleArguments& options, const base::FileSystem& files) {
   const base::Path ending = base::Path(options.output).extension();
   if (options.result.columns > 0 && (options.makes_dataset() || ending != ".png")) {
@@ -148,7 +133,7 @@ std::string settings_of(const SampleArguments& options, int threads, at::Device 
 
 void write_images(const SampleArguments& options, denoise::BatchSampler& sampler, const layout::Mesh& mesh,
                   SampleOutput* output, Context& context) {
-  if (output != nullptr) run::remove_on_abort(context, output->unfinished());
+  const run::Unfinished unfinished(context, output != nullptr ? output->unfinished() : base::Path());
   context.enter("making the images");
   denoise::sample_images(
       sampler, options.sampling, [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, mesh,
@@ -157,7 +142,6 @@ void write_images(const SampleArguments& options, denoise::BatchSampler& sampler
   comm::agree(context.session.world(), [&] {
     if (output != nullptr) output->finish();
   });
-  run::remove_on_abort(context, {});
   context.log.info("{} written", options.output);
 }
 
@@ -182,7 +166,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
   const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
   const SampleTiles tiles(options.spatial_size, model, options.sampling.weak, world, device);
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
-  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, model, tiles.partition());
+  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, model, tiles.partition(), device);
   std::unique_ptr<SampleOutput> output;
   std::unique_ptr<diffusion::Sampler> chosen;
   std::string settings;
@@ -232,7 +216,9 @@ void run_sample(SampleArguments options, Context& context) {
   comm::Communicator& world = session.world();
   comm::agree(world, [&] {
     check_format(options, context.files);
-    options.inputs.parameters = parameters_of(options.parameters);
+    if (!options.parameters.empty()) {
+      options.inputs.parameters = read_numbers("--parameters", options.parameters, {-FLT_MAX, FLT_MAX});
+    }
     if (options.size) options.sides = sides_of("--size", *options.size);
   });
   const at::Device device = device::choose_device(options.device, session, context.log);
@@ -266,7 +252,7 @@ void declare_sampler(const Subcommand& sample, SampleArguments& o) {
   sample.add("--scheduler", &o.scheduler,
              "Sampler; otherwise ddpm, or heun for models of edm, euler of flow and regression of regressions");
   sample.add("--steps", &o.steps, "Sampler steps (ddpm: all training timesteps; others: 50)")
-      .accept(IntegerRange{1, kMaxSteps});
+      .accept(IntegerRange{1, diffusion::kMostTimesteps});
   sample.add("--eta", &o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")
       .accept(NumberRange{0.0, 1.0})
       .show_default();

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 
 #include <ATen/ops/cat.h>
 #include <fmt/ranges.h>
 
+#include "base/disk_space.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "data/format.h"
@@ -141,6 +144,18 @@ void check_place(const base::FileSystem& files, const base::Path& path) {
   }
 }
 
+/// Bytes of each number in a file that has no compression.
+uint64_t bytes_of_value(const std::string& ending, const denoise::ImageRecord& image, const OutputOptions& options) {
+  const bool as_u8 = ending == ".h5" && options.denormalize && image.dtype == base::DType::u8;
+  return as_u8 ? 1 : sizeof(float);
+}
+
+void expect_room(const base::FileSystem& files, const base::Path& path, const std::vector<int64_t>& shape,
+                 uint64_t bytes_of_value) {
+  const auto count = std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+  base::expect_room(files, base::parent_of(path), count * bytes_of_value, "--output " + path.string());
+}
+
 }  // namespace
 
 bool names_file(const base::Path& path) {
@@ -157,6 +172,7 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
                             asked.string(), ending, fmt::join(kEndings, ", "));
   }
   check_place(files, path);
+  if (names_file(path) && ending != ".png") expect_room(files, path, shape, bytes_of_value(ending, image, options));
   const auto map = options.denormalize ? std::optional(image) : std::nullopt;
   if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);
   if (ending == ".h5") return std::make_unique<Hdf5Output>(files, path, shape, map);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
+#include "data/field.h"
 #include "data/field_json.h"
 
 namespace ddpm::data {
@@ -46,8 +47,8 @@ void Dataset::State::hash_content() {
   const std::span<const uint32_t> sums = checksums(columns[images]);
   base::Sha256 digest;
   digest.update(fmt::format("ddpm dataset content 1\n{} {} {} {} {} {} {}\n", info.count, image.height, image.width,
-                            image.channels, image.dtype == base::DType::u8 ? "uint8" : "float32",
-                            info.normalization().scale, info.normalization().offset));
+                            image.channels, numpy_name(image.dtype), info.normalization().scale,
+                            info.normalization().offset));
   if (image.depth > 0) digest.update(fmt::format("depth {}\n", image.depth));
   for (const std::string& name : info.class_names) digest.update(fmt::format("{} {}\n", name.size(), name));
   digest.update(fmt::format("labels {}\n", labels.size()));

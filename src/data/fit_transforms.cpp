@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/named.h"
+#include "base/shortened.h"
 #include "comm/collectives.h"
 #include "data/grid_fit.h"
 #include "data/quantiles.h"
@@ -27,15 +28,9 @@ using base::DatasetError;
 constexpr int64_t kSampleImages = 4096;
 constexpr int64_t kSampleValues = int64_t{1} << 20;  // of each variable
 
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 TransformKind kind_named(std::string_view name) {
   if (const auto kind = base::find_named<TransformKind>(name)) return *kind;
-  throw ConfigError("--transform: \"{}\" is no transform; {} are wanted, as in \"t2m=standardize\"", name,
+  throw ConfigError("--transform: \"{}\" is not a transform; {} are wanted, as in \"t2m=standardize\"", name,
                     fmt::join(names_of(TransformKind{}), ", "));
 }
 
@@ -281,9 +276,9 @@ namespace {
 TransformKinds read_kinds(const std::string& text, const std::vector<Field>& fields) {
   TransformKinds kinds;
   for (const Field& field : fields) kinds.emplace_back(field.variables.size(), TransformKind::none);
-  if (trimmed(text).empty()) return kinds;
+  if (base::trimmed(text).empty()) return kinds;
   if (text.find('=') == std::string::npos) {
-    const TransformKind kind = kind_named(trimmed(text));
+    const TransformKind kind = kind_named(base::trimmed(text));
     for (std::size_t f = 0; f < fields.size(); ++f) {
       if (may_be_fitted(fields[f])) std::ranges::fill(kinds[f], kind);
     }
@@ -299,9 +294,10 @@ TransformKinds read_kinds(const std::string& text, const std::vector<Field>& fie
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
     const auto equals = one.find('=');
     if (equals == std::string_view::npos) {
-      throw ConfigError("--transform: \"{}\" lacks a transform, as in \"t2m=standardize\"", trimmed(one));
+      throw ConfigError("--transform: \"{}\" lacks a transform, as in \"t2m=standardize\"", base::trimmed(one));
     }
-    set_kind(trimmed(one.substr(0, equals)), kind_named(trimmed(one.substr(equals + 1))), fields, kinds, named);
+    set_kind(base::trimmed(one.substr(0, equals)), kind_named(base::trimmed(one.substr(equals + 1))), fields, kinds,
+             named);
   }
   return kinds;
 }

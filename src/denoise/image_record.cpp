@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "data/field.h"
 #include "data/field_json.h"
 #include "denoise/file_reading.h"
 
@@ -22,8 +23,6 @@ constexpr const char* kDepth = "image_depth";
 constexpr const char* kFiles = "files";
 constexpr const char* kVariables = "variables";
 constexpr const char* kVariablesOfState = "image_variables";
-
-std::string name_of(base::DType dtype) { return dtype == base::DType::u8 ? "uint8" : "float32"; }
 
 base::DType parse_dtype(const std::string& name, const std::string& origin) {
   if (name == "uint8") return base::DType::u8;
@@ -113,7 +112,8 @@ void ImageRecord::name_variables(std::vector<data::Variable>& variables) const {
 }
 
 base::Json ImageRecord::normalization_json() const {
-  base::Json json = {{"dtype", name_of(dtype)}, {"scale", normalization.scale}, {"offset", normalization.offset}};
+  base::Json json = {
+      {"dtype", data::numpy_name(dtype)}, {"scale", normalization.scale}, {"offset", normalization.offset}};
   if (!fields.empty()) json[kFields] = base::Json::parse(data::to_json(fields).dump());
   if (positions) json[kPositions] = true;
   if (!wraps.empty()) json[kWraps] = wraps;
@@ -141,7 +141,7 @@ void ImageRecord::set_normalization(const base::Json& json, const std::string& o
 void write_image_record(const ImageRecord& image, base::Json& state) {
   state["image_height"] = image.height;
   state["image_width"] = image.width;
-  state["image_dtype"] = name_of(image.dtype);
+  state["image_dtype"] = data::numpy_name(image.dtype);
   state["normalization_scale"] = image.normalization.scale;
   state["normalization_offset"] = image.normalization.offset;
   if (!image.fields.empty()) state[kFields] = data::to_json(image.fields).dump();

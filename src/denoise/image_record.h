@@ -1,6 +1,6 @@
 // What a model must remember of the images it was trained on: their size (with data.patch that of the windows), type,
-// normalization and classes. It is part
-// of every checkpoint's state, and of RUN/model as normalization.json and class_names.json.
+// normalization and classes. It is part of every checkpoint's state, and of RUN/model as normalization.json and
+// class_names.json.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ LoadedAdapters merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, cons
   AdapterBase remembered;
   comm::agree(world, [&] {
     const checkpoint::Checkpoint& from = source.checkpoint;
-    remembered = read_adapter_base(from.manifest.state, run::state_origin(from.directory / checkpoint::kManifestName));
+    remembered = read_adapter_base(from.manifest.state, run::state_origin(from));
   });
   const base::Path place = asked_base.value_or(remembered.path);
   comm::do_on_root(world, [&] { expect_base(place, "--base DIR"); });
@@ -187,7 +187,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     has_mean = trained.has_mean;
     power_averages = trained.power_averages;
     choice = run::WeightChoice::of_run(weights, "--weights", trained.averages, run);
-    const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
+    const std::string origin = run::state_origin(*found);
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
     lora = std::exchange(unet.lora, {});
@@ -212,7 +212,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   }
   if (has_mean) {
     load_mean(model, run, world, device);
-    const std::string origin = (found->directory / checkpoint::kManifestName).string() + ": state";
+    const std::string origin = run::state_origin(*found);
     comm::do_on_root(world, [&] { expect_mean(found->manifest.state, model.mean.get(), origin); });
   }
   model.checkpoint = {.run = run,

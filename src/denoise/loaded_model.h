@@ -15,7 +15,7 @@
 #include "denoise/image_record.h"
 #include "diffusion/config.h"
 #include "nn/unet2d.h"
-#include "run/snapshot.h"
+#include "run/weight_choice.h"
 
 namespace ddpm::denoise {
 

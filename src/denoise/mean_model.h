@@ -5,7 +5,6 @@
 
 #include <memory>
 
-#include "data/dataset.h"
 #include "denoise/batch.h"
 #include "denoise/loaded_model.h"
 

@@ -128,8 +128,8 @@ class ModelInputs::View {
  private:
   at::Tensor step_ = at::zeros({}, at::kLong);
   at::Tensor pixels_ = {};  // of the windows; undefined: images are whole, or hold windows already
-  at::Tensor places_ =
-      {};  // of images that hold windows, as they are shown, in whole ones; undefined: those of pixels_
+  // Pixels of images that hold windows, as they are shown, in whole ones; undefined: those of pixels_.
+  at::Tensor places_ = {};
   std::optional<Turns> turns_ = {};
   int64_t seed_ = 0;
   int64_t first_ = 0;

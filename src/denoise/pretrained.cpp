@@ -18,6 +18,7 @@
 #include "interop/written_model.h"
 #include "run/find_run.h"
 #include "run/run_folder.h"
+#include "run/snapshot.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -185,7 +186,7 @@ void PretrainedWeights::open_adapter_folder() {
 void PretrainedWeights::expect_trained_beside(const AdapterBase& base) {
   if (!adapters_ || !checkpoint_) return;
   comm::agree(world_, [&] {
-    const std::string origin = run::state_origin(checkpoint_->directory / checkpoint::kManifestName);
+    const std::string origin = run::state_origin(*checkpoint_);
     expect_same_base(read_adapter_base(checkpoint_->manifest.state, origin), base);
   });
 }

@@ -18,7 +18,7 @@
 #include "nn/unet2d.h"
 #include "run/find_run.h"
 #include "run/runtime.h"
-#include "run/snapshot.h"
+#include "run/weight_choice.h"
 
 namespace ddpm::denoise {
 

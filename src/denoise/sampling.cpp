@@ -116,11 +116,11 @@ Dealt deal(const SamplingOptions& options, const layout::Mesh& mesh, int64_t ran
 
 }  // namespace
 
-NoiseSource seeded_noise(uint64_t seed, const LoadedModel& model, const nn::Partition& partition) {
+NoiseSource seeded_noise(uint64_t seed, const LoadedModel& model, const nn::Partition& partition, at::Device device) {
   const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
   const at::Tensor sizes = at::empty({1, image.channels, image.rows(), image.width}, at::kMeta);
-  return [seed, shape = noise_shape(partition.cut(sizes), partition)](int64_t first, int64_t count) {
-    return diffusion::initial_noise(seed, static_cast<uint64_t>(first), count, shape);
+  return [seed, shape = noise_shape(partition.cut(sizes), partition), device](int64_t first, int64_t count) {
+    return diffusion::initial_noise(seed, static_cast<uint64_t>(first), count, shape, device);
   };
 }
 
@@ -138,16 +138,16 @@ std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const
 BatchSampler::BatchSampler(const LoadedModel& model, diffusion::Sampler& sampler, const SampleInputs& inputs,
                            const SamplingOptions& options, NoiseSource noise, at::Device device)
     : model_(model), sampler_(sampler), inputs_(inputs), options_(options), noise_(std::move(noise)), device_(device) {
-  if (options.overlap) tiles_.emplace(model, *options.overlap, device);
+  if (options.overlap) windows_.emplace(model, *options.overlap, device);
 }
 
 /// `work` on whole images, or the mean of what it makes of their windows.
 diffusion::Denoiser BatchSampler::by_windows(Work work, Given given) const {
   return [this, work = std::move(work), given = std::move(given)](const at::Tensor& x, const at::Tensor& t) {
-    if (!tiles_) return work(x, t, given);
+    if (!windows_) return work(x, t, given);
     const int64_t n = x.size(0);
-    return tiles_->mean(n, std::max<int64_t>(1, options_.batch / n), [&](layout::Range tiles) {
-      return work(tiles_->cut(x, tiles), t.repeat_interleave(tiles.size(), 0), tiles_->cut(given, tiles))
+    return windows_->mean(n, std::max<int64_t>(1, options_.batch / n), [&](layout::Range windows) {
+      return work(windows_->cut(x, windows), t.repeat_interleave(windows.size(), 0), windows_->cut(given, windows))
           .to(at::kFloat);
     });
   };

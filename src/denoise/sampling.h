@@ -10,8 +10,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "denoise/loaded_model.h"
+#include "denoise/overlapping_windows.h"
 #include "denoise/sample_inputs.h"
-#include "denoise/tiles.h"
 #include "diffusion/sampler.h"
 #include "layout/dealt_batches.h"
 #include "layout/mesh.h"
@@ -27,7 +27,8 @@ struct SamplingOptions {
   /// Where set, the model is guided by `weak`, or by itself without class and conditions: see diffusion/guidance.h.
   std::optional<double> guidance_scale;
   const LoadedModel* weak = nullptr;  ///< a less trained model, which is given the same
-  /// Where set, images are larger than the model's: they are drawn by windows with this overlap, see denoise/tiles.h.
+  /// Where set, images are larger than the model's: they are drawn by windows with this overlap, see
+  /// denoise/overlapping_windows.h.
   std::optional<int64_t> overlap;
 };
 
@@ -38,8 +39,9 @@ std::unique_ptr<diffusion::Sampler> make_sampler(const LoadedModel& model, const
 
 /// Unit normal noise of images [first, first + count), float32 [count, C, H, W].
 using NoiseSource = std::function<at::Tensor(int64_t first, int64_t count)>;
-/// The default source: per-image noise from (seed, image index), of the part of the model's images that is here.
-NoiseSource seeded_noise(uint64_t seed, const LoadedModel& model, const nn::Partition& partition);
+/// The default source: per-image noise from (seed, image index), of the part of the model's images that is here, drawn
+/// on `device`.
+NoiseSource seeded_noise(uint64_t seed, const LoadedModel& model, const nn::Partition& partition, at::Device device);
 
 /// Draws batches of images with a sampler. Image i is a pure function of the model and (seed, i).
 class BatchSampler {
@@ -63,7 +65,7 @@ class BatchSampler {
   /// The same whatever the values are, given what SampleInputs gives these images. Reads no file.
   at::Tensor draw_given(int64_t first, int64_t n, const Given& given, const diffusion::SampleProgress& progress);
   /// In how many windows an image is drawn.
-  [[nodiscard]] int64_t windows() const { return tiles_ ? tiles_->count() : 1; }
+  [[nodiscard]] int64_t windows() const { return windows_ ? windows_->count() : 1; }
 
  private:
   using Work = std::function<at::Tensor(const at::Tensor& images, const at::Tensor& timesteps, const Given& given)>;
@@ -81,7 +83,7 @@ class BatchSampler {
   nn::UnitExecutor* executor_ = nullptr;
   const nn::Partition* partition_ = &nn::whole_image();
   const nn::Partition* mean_partition_ = &nn::whole_image();
-  std::optional<Tiles> tiles_;  // none: the model draws images at once
+  std::optional<OverlappingWindows> windows_;  // none: the model draws images at once
 };
 
 /// Receives images [first, first + n), float32 [n, C, H, W] on the host, contiguous, on rank 0, in order.

@@ -16,7 +16,7 @@ namespace {
 void describe_schedule(config::Section& section, SchedulerConfig& c) {
   section
       .key("num_train_timesteps", c.num_train_timesteps, "Number of timesteps T of the diffusion process.",
-           {.min = 1, .max = 1e6})
+           {.min = 1, .max = kMostTimesteps})
       .key("beta_start", c.beta_start, "First noise variance of the linear, scaled_linear and sigmoid schedules.",
            {.min = 0.0, .max = 1.0, .above_min = true, .below_max = true})
       .key("beta_end", c.beta_end, "Last noise variance of those schedules.",
@@ -38,7 +38,8 @@ void describe_sampling(config::Section& section, SchedulerConfig& c) {
            {.min = 0.0, .above_min = true});
   describe_thresholding(section, c);
   section.key("timestep_spacing", c.timestep_spacing, "Which timesteps are visited when sampling takes fewer than all.")
-      .key("steps_offset", c.steps_offset, "Added to the timesteps of leading spacing.", {.min = 0, .max = 1e6});
+      .key("steps_offset", c.steps_offset, "Added to the timesteps of leading spacing.",
+           {.min = 0, .max = kMostTimesteps});
 }
 
 void describe_training(config::Section& section, DiffusionConfig& c) {

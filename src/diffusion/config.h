@@ -12,6 +12,9 @@
 
 namespace ddpm::diffusion {
 
+/// A schedule has no more timesteps, and no sampler takes more steps.
+inline constexpr int64_t kMostTimesteps = 1'000'000;
+
 enum class BetaSchedule : uint8_t { linear, scaled_linear, squaredcos_cap_v2, sigmoid };
 constexpr auto names_of(BetaSchedule /*type*/) {
   return std::to_array<std::string_view>({"linear", "scaled_linear", "squaredcos_cap_v2", "sigmoid"});

@@ -11,7 +11,6 @@
 #include <ATen/ops/special_ndtri.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "diffusion/loss.h"
 

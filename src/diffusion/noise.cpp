@@ -81,7 +81,11 @@ void fill_tile(const RandomSequence& sequence, const ImageShape& shape, const Im
 }  // namespace
 
 at::Tensor image_normals(uint64_t seed, Stream stream, uint64_t step, uint64_t first, int64_t count,
-                         const ImageShape& shape) {
+                         const ImageShape& shape, at::Device device) {
+  if (!device.is_cpu()) {
+    const at::Tensor own_step = step_tensor(step, device);
+    return Draws{seed, own_step, static_cast<int64_t>(first), count}.images(stream, shape, stream, 0.0);
+  }
   at::Tensor images = at::empty({count, shape.channels, shape.drawn_height(), shape.drawn_width()}, at::kFloat);
   float* values = images.mutable_data_ptr<float>();
   const int64_t size = shape.channels * shape.drawn_height() * shape.drawn_width();
@@ -126,8 +130,9 @@ at::Tensor Draws::images(Stream stream, const ImageShape& shape, Stream offset_s
                         {count, shape.channels, shape.height, shape.width}, numbers_of(shape.tile));
 }
 
-at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape) {
-  return image_normals(seed, Stream::sample_initial, 0, first_image, count, shape);
+at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape,
+                         at::Device device) {
+  return image_normals(seed, Stream::sample_initial, 0, first_image, count, shape, device);
 }
 
 }  // namespace ddpm::diffusion

@@ -1,7 +1,7 @@
 // The random inputs of training and sampling: each a pure function of the seed and of where it is used, whatever the
-// number of ranks, threads and micro-batches (base/random.h). Those of training and validation are drawn on the device
-// that computes, by the operators ddpm::draw_timesteps and ddpm::draw_normals, with the same bits on CPU and GPU;
-// nothing waits for the device.
+// number of ranks, threads and micro-batches (base/random.h). They are drawn on the device that computes, by the
+// operators ddpm::draw_timesteps and ddpm::draw_normals, with the same bits on CPU and GPU; nothing waits for the
+// device.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,11 @@ struct ImageShape {
   [[nodiscard]] int64_t drawn_width() const { return tile ? tile->column.size() : width; }
 };
 
-/// Standard normals of images [first, first + count): float32 [count, C, H, W], contiguous, on the CPU. Image n is
-/// drawn from (seed, stream, step, position n), element = index in its CHW order. Of a tile, H and W are its own.
+/// Standard normals of images [first, first + count): float32 [count, C, H, W], contiguous on the CPU. Image n is drawn
+/// from (seed, stream, step, position n), element = index in its CHW order. Of a tile, H and W are its own. Other
+/// devices draw the same bits themselves, channels-last, and nothing waits for them.
 at::Tensor image_normals(uint64_t seed, base::Stream stream, uint64_t step, uint64_t first, int64_t count,
-                         const ImageShape& shape);
+                         const ImageShape& shape, at::Device device = at::kCPU);
 
 /// A step for Draws: int64, one number. GPUs read it from memory, so that captured work can be replayed for the
 /// next step.
@@ -65,6 +66,7 @@ struct Draws {
 };
 
 /// What sampling starts from: unit normal noise of images [first_image, first_image + count) of a sample job.
-at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape);
+at::Tensor initial_noise(uint64_t seed, uint64_t first_image, int64_t count, const ImageShape& shape,
+                         at::Device device = at::kCPU);
 
 }  // namespace ddpm::diffusion

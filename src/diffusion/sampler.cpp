@@ -32,8 +32,7 @@ at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& 
   for (std::size_t i = 0; i < steps; ++i) {
     at::Tensor added;
     if (sampler.needs_noise(i)) {
-      added =
-          image_normals(fresh.seed, base::Stream::sample_step, i, fresh.first_image, x.size(0), shape).to(x.device());
+      added = image_normals(fresh.seed, base::Stream::sample_step, i, fresh.first_image, x.size(0), shape, x.device());
     }
     x = sampler.step(i, x, added, model);
     if (progress) progress(i + 1, steps);

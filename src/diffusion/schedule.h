@@ -16,9 +16,9 @@ namespace ddpm::diffusion {
 
 class NoiseSchedule {
  public:
-  /// Betas are computed as diffusers does, in float32 where it does, but each operation is rounded by itself, so that they
-  /// are the same on every processor: diffusers takes MKL's square root, whose last bit is another on some. Images and
-  /// timesteps that come later live on `device`. Throws base::ConfigError for a wrong number of trained_betas.
+  /// Betas are computed as diffusers does, in float32 where it does, but each operation is rounded by itself, so that
+  /// they are the same on every processor: diffusers takes MKL's square root, whose last bit is another on some. Images
+  /// and timesteps that come later live on `device`. Throws base::ConfigError for a wrong number of trained_betas.
   explicit NoiseSchedule(const SchedulerConfig& config, at::Device device = at::kCPU);
 
   [[nodiscard]] const SchedulerConfig& config() const { return config_; }

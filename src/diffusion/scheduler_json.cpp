@@ -133,12 +133,12 @@ config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, Sampler
       describe_ddpm(section, c);
       break;
     case Formulation::edm:
-      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = 1e6})
+      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps})
           .key("prediction_type", c.prediction_type, "");
       describe_edm(section, c);
       break;
     case Formulation::flow:
-      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = 1e6})
+      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps})
           .key("flow_shift", c.shift, "", {.min = 0.0, .above_min = true})
           .key("shift", c.shift, "", {.min = 0.0, .above_min = true});
       break;

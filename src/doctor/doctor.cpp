@@ -19,7 +19,7 @@
 #include "doctor/process_json.h"
 #include "doctor/this_process.h"
 #include "doctor/tournament.h"
-#include "run/run_program.h"
+#include "run/unfinished.h"
 
 namespace ddpm::doctor {
 namespace {
@@ -104,11 +104,10 @@ class Examination {
     const auto comm = world_.split(visits ? 0 : 1, world_.rank());
     if (visits) {
       FolderCheck check(runtime_.files, *comm, options_.folder, {.file_bytes = options_.file_bytes});
-      run::remove_on_abort(runtime_, check.folder());
+      const run::Unfinished unfinished(runtime_, check.folder());
       survey_.folder = check.run();
     }
     comm::barrier(world_);
-    run::remove_on_abort(runtime_, {});
   }
 
  private:

@@ -9,6 +9,7 @@
 
 #include "base/named.h"
 #include "base/version.h"
+#include "base/wrapped.h"
 #include "doctor/groups.h"
 #include "doctor/judge.h"
 #include "doctor/number_ranges.h"
@@ -30,22 +31,6 @@ const char* colour_of(Severity severity) {
       return "\x1b[1;31m";
   }
   return "";
-}
-
-/// `text` in lines that end before column kWidth, the later ones after `indent` blanks, as the first one already is.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string out;
-  std::size_t column = indent;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const bool fits = column + (end - at) + 1 <= kWidth;
-    if (at > 0) out += fits ? std::string(" ") : "\n" + std::string(indent, ' ');
-    if (!fits) column = indent;
-    out += text.substr(at, end - at);
-    column += end - at + 1;
-    at = end + 1;
-  }
-  return out + "\n";
 }
 
 std::string head_text(const Survey& survey) {
@@ -170,8 +155,8 @@ std::string folder_text(const Survey& survey) {
   if (!folder.error.empty()) return "";
   std::string place = folder.path == folder.tested ? "" : fmt::format(", tested in {}", folder.tested);
   if (!folder.type.empty()) place += fmt::format("; {} mounted at {}", folder.type, folder.mount);
-  std::string text =
-      wrapped(fmt::format("run folder {}{}; {} per rank", folder.path, place, bytes_text(folder.file_bytes)), 0);
+  std::string text = base::wrapped(
+      fmt::format("run folder {}{}; {} per rank", folder.path, place, bytes_text(folder.file_bytes)), kWidth, 0, 0);
   text += folder_line(survey, "create", {"create"}, false);
   text += folder_line(survey, "write and fsync", {"write", "sync"}, true);
   text += folder_line(survey, "rename and fsync", {"rename", "sync_directory"}, false);
@@ -187,8 +172,9 @@ std::string findings_text(const std::vector<Finding>& findings, bool colour) {
   for (const Finding& finding : findings) {
     const std::string severity = fmt::format("{:<9}", base::name_of(finding.severity));
     text += colour ? colour_of(finding.severity) + severity + "\x1b[0m" : severity;
-    text += fmt::format("{:<13}", base::name_of(finding.area)) + wrapped(finding.seen, kIndent);
-    if (!finding.advice.empty()) text += std::string(kIndent, ' ') + wrapped("-> " + finding.advice, kIndent);
+    text += fmt::format("{:<13}", base::name_of(finding.area)) + base::wrapped(finding.seen, kWidth, kIndent, kIndent);
+    if (!finding.advice.empty())
+      text += std::string(kIndent, ' ') + base::wrapped("-> " + finding.advice, kWidth, kIndent, kIndent);
   }
   return text + "\n" + summary(findings) + "\n";
 }

@@ -16,6 +16,7 @@
 #include "engine/host_update.h"
 #include "engine/replicas.h"
 #include "parallel/tree_reducer.h"
+#include "parallel/whole_tensors.h"
 
 namespace ddpm::engine {
 namespace {
@@ -26,7 +27,7 @@ std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, 
   if (rules.parallelism.reproducible)
     return std::make_unique<parallel::TreeReducer>(arena, groups, rules.parallelism.tiles);
   auto reducer = std::make_unique<parallel::OverlappedReducer>(arena, groups, rules.parallel);
-  if (arena.sharding().zero_stage == 3) {
+  if (arena.sharding().cuts_weights()) {
     reducer->on_segment_complete([&gatherer](std::size_t unit) { gatherer.release(unit); });
   }
   return reducer;

@@ -35,7 +35,7 @@ uint64_t fingerprint_of(const at::Tensor& flat, uint64_t first_index) {
 /// Fingerprint of what data-parallel ranks hold alike: the working weights where each has them whole, and the tensors
 /// that are not trained.
 uint64_t fingerprint_of_common(const TrainingState& state) {
-  const bool whole_weights = state.arena.sharding().zero_stage < 3;
+  const bool whole_weights = !state.arena.sharding().cuts_weights();
   uint64_t sum = whole_weights ? fingerprint_of(state.arena.working(), 0) : 0;
   auto index = static_cast<uint64_t>(state.arena.working().numel());
   for (const FixedTensor& tensor : state.fixed) {
@@ -61,7 +61,7 @@ uint64_t fingerprint_of_uncut(const TrainingState& state) {
 
 /// In stage 3 nobody has them whole.
 bool has_uncut(const TrainingState& state, const layout::Mesh& mesh) {
-  return mesh.degree(layout::Axis::tensor) > 1 && state.arena.sharding().zero_stage < 3;
+  return mesh.degree(layout::Axis::tensor) > 1 && !state.arena.sharding().cuts_weights();
 }
 
 uint64_t fingerprint_of_share(const TrainingState& state) {
@@ -122,7 +122,7 @@ std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std:
 
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh) {
   return mesh.degree(layout::kReplicas) > 1 ||
-         (mesh.degree(layout::kGradients) > 1 && (state.arena.sharding().zero_stage < 3 || !state.fixed.empty())) ||
+         (mesh.degree(layout::kGradients) > 1 && (!state.arena.sharding().cuts_weights() || !state.fixed.empty())) ||
          has_uncut(state, mesh);
 }
 

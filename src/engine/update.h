@@ -21,7 +21,7 @@ struct SumSizes {
   int64_t votes = 0;   ///< known to the host
 };
 
-/// What an update works on; all of it outlives the engine.
+/// What an update works on; all of it outlives the update.
 struct UpdateContext {
   const StepRules& rules;
   TrainingState& state;
@@ -35,8 +35,8 @@ struct UpdateContext {
 
 /// What became of a step.
 struct UpdateVerdict {
-  double gradient_norm =
-      0.0;  ///< of the global batch, unscaled, before clipping; infinite where weights did not change
+  /// The norm of the global batch's gradient, unscaled, before clipping; infinite where weights did not change.
+  double gradient_norm = 0.0;
   double learning_rate = 0.0;  ///< of the update, or of the one that was skipped
   bool own_losses_finite = true;
 };

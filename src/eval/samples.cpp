@@ -92,7 +92,7 @@ void note(const SampleSets& sets, const SamplesOptions& options, int64_t dimensi
   const int64_t of_data = PictureSet(*sets.data, options.most).size();
   if (dimension > 0 && !options.own_extractor) {
     result.notes.emplace_back(
-        "The features are built-in random convolutions: these distances are no FID or KID of other programs. "
+        "The features are built-in random convolutions: these distances are not the FID or KID of other programs. "
         "--extractor takes a network of your own.");
   }
   const int64_t least = std::min(result.count, of_data);

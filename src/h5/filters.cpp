@@ -94,7 +94,7 @@ std::string check_sum(std::span<const std::byte> data) {
 /// its size and the packed values; a block of its full size is not packed.
 std::string unpack_lz4(std::span<const std::byte> data, std::span<std::byte> out) {
   constexpr std::size_t kHead = 12;
-  if (data.size() < kHead) return fmt::format("{} bytes are no LZ4", data.size());
+  if (data.size() < kHead) return fmt::format("{} bytes are too few for LZ4", data.size());
   const uint64_t size = take_number(data, 8);
   const uint64_t block = take_number(data, 4);
   if (size != out.size()) return fmt::format("LZ4 gives {} bytes, {} are wanted", size, out.size());
@@ -186,7 +186,7 @@ std::string unpack_bitshuffle(const Bitshuffle& how, std::span<const std::byte> 
   uint64_t size = data.size();
   if (is_packed) {
     constexpr std::size_t kHead = 12;
-    if (data.size() < kHead) return fmt::format("{} bytes are no bitshuffle", data.size());
+    if (data.size() < kHead) return fmt::format("{} bytes are too few for bitshuffle", data.size());
     size = take_number(data, 8);
     block = take_number(data, 4) / how.element_bytes;
   }

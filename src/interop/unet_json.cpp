@@ -49,7 +49,7 @@ base::Json block_types(base::Json names) {
 base::Json as_named_here(const std::string& key, const base::Json& value) {
   if (key == "down_block_types" || key == "up_block_types") return block_types(value);
   if (value.is_null()) {
-    if (key == "attention_head_dim") return 0;
+    if (key == "attention_head_dim" || key == "norm_num_groups") return 0;
     if (key == "mid_block_type") return "";
     if (key == "downsample_type" || key == "upsample_type") return "conv";
   } else if (value.is_string()) {
@@ -57,6 +57,8 @@ base::Json as_named_here(const std::string& key, const base::Json& value) {
     if (key == "mid_block_type") return "UNetMidBlock2D";
     if (key == "act_fn") return base::lower_case(text);
     if (key == "class_embed_type" && !base::find_named<nn::ClassEmbedding>(text)) return nullptr;
+  } else if (key == "time_embedding_dim" && value == 0) {
+    return nullptr;
   }
   return value;
 }
@@ -88,6 +90,7 @@ base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet) {
   if (unet.sample_size.empty()) size = nullptr;
   if (unet.sample_size.size() == 1) size = unet.sample_size.front();
   if (unet.attention_head_dim == 0) sorted.at("attention_head_dim") = nullptr;
+  if (unet.norm_num_groups == 0) sorted.at("norm_num_groups") = nullptr;
   if (!unet.num_parameters) sorted.erase("num_parameters");
   if (!nn::is_periodic(unet)) sorted.erase("padding");
   if (unet.dimensions == 2) sorted.erase("dimensions");
@@ -127,8 +130,8 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   const config::Schema schema = model_schema(unet);
   for (const auto& [key, value] : json.items()) {
     if (key.starts_with('_') || is_of_averages(key)) continue;
-    if (key == "attention_head_dim" && value == 0) {  // ours for null; diffusers divides by it
-      throw base::ConfigError("{}: attention_head_dim = 0; wanted: a number from 1, or null", origin);
+    if ((key == "attention_head_dim" || key == "norm_num_groups") && value == 0) {  // ours for null; diffusers divides
+      throw base::ConfigError("{}: {} = 0; wanted: a number from 1, or null", origin, key);
     }
     if (const config::Entry* entry = schema.find("model." + key)) {
       config::assign(*entry, config::from_json(as_named_here(key, value)), origin);

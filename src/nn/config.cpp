@@ -87,7 +87,10 @@ void describe(config::Section& section, UNet2DConfig& c) {
            "Channels per attention head, of which there are as many as fit; 0 (null in diffusers): one head "
            "over all channels",
            {.min = 0, .max = kMaxChannels})
-      .key("norm_num_groups", c.norm_num_groups, "Groups of each group normalisation", {.min = 1, .max = kMaxChannels})
+      .key("norm_num_groups", c.norm_num_groups,
+           "Groups of each group normalisation; 0 (null in diffusers): of skip and K blocks alone, which choose their "
+           "own, a group for 4 channels and at most 32 in the middle and at the end",
+           {.min = 0, .max = kMaxChannels})
       .key("attn_norm_num_groups", c.attn_norm_num_groups, "Groups of the mid block's attention normalisation",
            {.min = 1, .max = kMaxChannels, .default_text = "norm_num_groups; with scale_shift no normalisation"})
       .key("norm_eps", c.norm_eps, "Added to the variance in group normalisation", {.min = 0})

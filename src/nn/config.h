@@ -63,7 +63,7 @@ struct UNet2DConfig {
   double dropout = 0.0;
   ActivationName act_fn = ActivationName::silu;
   int64_t attention_head_dim = 8;
-  int64_t norm_num_groups = 32;
+  int64_t norm_num_groups = 32;  ///< 0: see blocks/block_groups.h
   std::optional<int64_t> attn_norm_num_groups;
   double norm_eps = 1e-5;
   TimeScaleShift resnet_time_scale_shift = TimeScaleShift::standard;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "nn/blocks/block_groups.h"
 #include "nn/blocks/block_table.h"
 #include "nn/ops/concatenate.h"
 #include "nn/ops/resample.h"
@@ -160,7 +161,7 @@ OutputUnit::OutputUnit(const UNet2DConfig& c, bool adds_picture)
       adds_picture_(adds_picture),
       out_channels_(c.out_channels),
       conv_norm_out_("conv_norm_out", c.block_out_channels.front(),
-                     {.groups = c.norm_num_groups,
+                     {.groups = plain_norm_groups(c.block_out_channels.front(), c.norm_num_groups),
                       .eps = c.norm_eps,
                       .activation = Activation::silu,
                       .in_any_order = is_periodic(c)}),

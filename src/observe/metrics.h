@@ -56,8 +56,8 @@ struct Metric {
 
   std::string_view key;   ///< in metrics.jsonl
   std::string_view unit;  ///< "" for a number without one
-  std::string_view
-      tag;  ///< in TensorBoard, where element i of a list is TAG_i and a named value TAG/NAME; "": not there
+  /// In TensorBoard, where element i of a list is TAG_i and a named value TAG/NAME; "": not there.
+  std::string_view tag;
   std::string_view meaning;  ///< Markdown
   Member member;
 };

@@ -5,12 +5,13 @@
 // CPU's kernels save. What a forward pass keeps follows from the list exactly; the peak follows from a formula that
 // comes within a few percent of what an allocator sees. While backward is in unit u there are
 //
-//   Σ_{i <= u} saved_i       what it has not released yet + recomputed_u           what it computes again, at most all
-//   of it at once + skips_u                gradients of skips that were made before u and are used after it + 2 ·
-//   activation_u       a gradient on its way: what comes into an operation of the unit, and what goes out
+//   Σ_{i <= u} saved_i   what it has not released yet
+//   + recomputed_u       what it computes again, at most all of it at once
+//   + skips_u            gradients of skips that were made before u and are used after it
+//   + 2 · activation_u   a gradient on its way: what comes into an operation of the unit, and what goes out
 //
-// and the peak is the largest of these sums. Gradients of parameters and scratch memory of the kernels come
-// on top. With small batches and wide layers that can be more than the activations: for the gradient of a large weight
+// and the peak is the largest of these sums. Gradients of parameters and scratch memory of the kernels come on
+// top. With small batches and wide layers that can be more than the activations: for the gradient of a large weight
 // oneDNN takes up to eight times its size.
 #pragma once
 

@@ -76,7 +76,7 @@ void OverlappedReducer::begin_micro_batch(bool last) {
 void OverlappedReducer::add(std::size_t index) {
   const at::NoGradGuard no_grad;
   at::Tensor& gradient = arena_.entries()[index].value->mutable_grad();
-  if (arena_.sharding().zero_stage < 2) {
+  if (!arena_.sharding().cuts_gradients()) {
     add_to_whole(index, gradient);
   } else {
     add_to_staging(index, gradient);
@@ -141,7 +141,7 @@ void OverlappedReducer::end_micro_batch() {
   const at::NoGradGuard no_grad;
   move_waiting();
   if (!sends_now()) return;
-  if (arena_.sharding().zero_stage < 2) {
+  if (!arena_.sharding().cuts_gradients()) {
     for (std::size_t i = 0; i < fresh_.size(); ++i) {
       const layout::Range range = arena_.entries()[i].range;
       // A parameter that this step's graph did not use.
@@ -156,7 +156,7 @@ void OverlappedReducer::launch(std::size_t segment) {
   const at::NoGradGuard no_grad;
   const layout::Range range = arena_.layout().segments()[segment];
   if (range.empty()) return;
-  const bool staged = arena_.sharding().zero_stage >= 2;
+  const bool staged = arena_.sharding().cuts_gradients();
   const bool sharded = arena_.sharding().parts > 1;
   if (!staged && groups_.gradients().size() == 1) return;
   move_waiting();

@@ -81,7 +81,7 @@ class OverlappedReducer final : public GradientReducer {
   void arrived(std::size_t index);
   void launch_ready();
   void launch(std::size_t segment);
-  [[nodiscard]] bool sends_now() const { return arena_.sharding().zero_stage >= 2 || last_; }
+  [[nodiscard]] bool sends_now() const { return arena_.sharding().cuts_gradients() || last_; }
 
   ParameterArena& arena_;
   const GradientGroups& groups_;

@@ -45,7 +45,7 @@ ParameterArena::ParameterArena(const std::vector<ArenaParameter>& parameters, at
 }
 
 void ParameterArena::place(const std::vector<ArenaParameter>& parameters) {
-  const bool by_unit = sharding_.zero_stage == 3;
+  const bool by_unit = sharding_.cuts_weights();
   std::vector<int64_t> unit_elements;
   int64_t begin = 0;
   for (const ArenaParameter& parameter : parameters) {
@@ -82,30 +82,29 @@ void ParameterArena::place(const std::vector<ArenaParameter>& parameters) {
 
 void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
   const auto floats = at::TensorOptions().dtype(at::kFloat).device(device);
-  const int64_t stage = sharding_.zero_stage;
-  gradient_ = at::zeros({stage < 2 ? size() : layout_.shard_size()}, floats);
+  gradient_ = at::zeros({sharding_.cuts_gradients() ? layout_.shard_size() : size()}, floats);
   const bool offloaded = sharding_.offload != Offload::none;
   const bool parameters = sharding_.offload == Offload::parameters;
-  DDPM_CHECK(!parameters || stage == 3, "offloaded parameters in stage {}", stage);
+  DDPM_CHECK(!parameters || sharding_.cuts_weights(), "offloaded parameters in stage {}", sharding_.zero_stage);
   auto weights = floats.dtype(compute_dtype);
   if (parameters) weights = weights.device(at::kCPU).pinned_memory(!device.is_cpu());
-  working_ = at::zeros({stage < 3 ? size() : layout_.shard_size()}, weights);
+  working_ = at::zeros({sharding_.cuts_weights() ? layout_.shard_size() : size()}, weights);
   const bool copy = mixed_precision_ || (offloaded && !parameters);
   master_ = copy ? make_state(/*pinned=*/offloaded && !device.is_cpu()) : working_pieces();
   for (const at::Tensor& piece : master_) piece.zero_();
-  gradient_pieces_ = pieces_of(gradient_, stage < 2);
+  gradient_pieces_ = pieces_of(gradient_, !sharding_.cuts_gradients());
   own_gradient_pieces_ = sharding_.channel_part == 0 ? gradient_pieces_ : own_pieces_of(gradient_pieces_);
 }
 
 void ParameterArena::bind() {
-  if (sharding_.zero_stage == 3) {
+  if (sharding_.cuts_weights()) {
     for (const layout::Range& segment : layout_.segments()) {
       unit_weights_.push_back(at::empty(
           {segment.size()}, gradient_.options().dtype(working_.scalar_type())));  // untouched: it costs no memory
     }
   }
   for (const Entry& entry : entries_) {
-    const bool gathered = sharding_.zero_stage == 3;
+    const bool gathered = sharding_.cuts_weights();
     const auto unit = static_cast<std::size_t>(entry.unit);
     const at::Tensor& whole = gathered ? unit_weights_[unit] : working_;
     const int64_t begin = entry.range.begin - (gathered ? layout_.segments()[unit].begin : 0);
@@ -172,16 +171,16 @@ StateBuffer ParameterArena::own_pieces_of(const StateBuffer& state) const {
   return own;
 }
 
-StateBuffer ParameterArena::working_pieces() const { return pieces_of(working_, sharding_.zero_stage < 3); }
+StateBuffer ParameterArena::working_pieces() const { return pieces_of(working_, !sharding_.cuts_weights()); }
 
 at::Tensor ParameterArena::gradient_part(std::size_t segment) const {
   const layout::Range part = layout_.part(segment, sharding_.index);
-  return gradient_.narrow(0, sharding_.zero_stage < 2 ? part.begin : layout_.shard_offset(segment), part.size());
+  return gradient_.narrow(0, sharding_.cuts_gradients() ? layout_.shard_offset(segment) : part.begin, part.size());
 }
 
 at::Tensor ParameterArena::working_part(std::size_t segment) const {
   const layout::Range part = layout_.part(segment, sharding_.index);
-  return working_.narrow(0, sharding_.zero_stage < 3 ? part.begin : layout_.shard_offset(segment), part.size());
+  return working_.narrow(0, sharding_.cuts_weights() ? layout_.shard_offset(segment) : part.begin, part.size());
 }
 
 bool ParameterArena::is_kernel(const Entry& entry) { return nn::is_kernel(entry.shape); }

@@ -55,6 +55,10 @@ struct Sharding {
   int64_t islands = 0;                  ///< copies of the state that are updated on their own; 0: none
   int64_t island = 0;                   ///< that of this rank
 
+  /// Whether a rank has its parts alone of the gradient, and of the working weights.
+  [[nodiscard]] bool cuts_gradients() const { return zero_stage >= 2; }
+  [[nodiscard]] bool cuts_weights() const { return zero_stage >= 3; }
+
   /// What `rank` of `mesh` keeps, with segments of about `bucket_mib` MiB (parallel.bucket_mib).
   static Sharding make(const layout::Parallelism& parallelism, const layout::Mesh& mesh, int64_t rank,
                        double bucket_mib);

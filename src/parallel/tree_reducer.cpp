@@ -35,7 +35,7 @@ TreeReducer::TreeReducer(ParameterArena& arena, const GradientGroups& groups, in
       groups_(groups),
       tiles_(static_cast<int>(tiles)),
       hooks_(arena, [this](std::size_t index) { add(index); }) {
-  DDPM_CHECK(arena.sharding().zero_stage < 2, "stage {}", arena.sharding().zero_stage);
+  DDPM_CHECK(!arena.sharding().cuts_gradients(), "stage {}", arena.sharding().zero_stage);
 }
 
 void TreeReducer::discard() {

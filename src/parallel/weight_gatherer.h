@@ -52,7 +52,7 @@ class WeightGatherer final : public nn::UnitExecutor {
  private:
   static constexpr int64_t kAbsent = -1;
 
-  [[nodiscard]] bool by_unit() const { return arena_.sharding().zero_stage == 3; }
+  [[nodiscard]] bool by_unit() const { return arena_.sharding().cuts_weights(); }
   void gather_segments();
   /// Starts gathering, unless the unit is there or on its way.
   void fetch(std::size_t unit);
@@ -73,13 +73,5 @@ class WeightGatherer final : public nn::UnitExecutor {
   device::CopyStream copies_;  // of offloaded weights
   TransferQueue queue_;
 };
-
-/// The whole flat buffer of which each rank of the shard group has its pieces, on the host of ranks where `keep` is
-/// set; undefined elsewhere. Collective.
-at::Tensor gather_whole(const ParameterArena& arena, const StateBuffer& state, comm::Communicator& shard, bool keep);
-
-/// The whole of a float32 tensor, of which each rank of `channels` holds the part that its `split` says, on the host of
-/// rank 0 of them; undefined on others. Collective over `channels`.
-at::Tensor join_parts(const at::Tensor& part, const base::Split& split, comm::Communicator& channels);
 
 }  // namespace ddpm::parallel

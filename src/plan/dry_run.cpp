@@ -192,7 +192,7 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
   comm::agree(world, [&] {
     train::ValidationRecord record;
     if (checkpoint && checkpoint->directory == store.directory(checkpoint->manifest.step)) {
-      record = train::read_validation_record(checkpoint->manifest.state, checkpoint->directory.string());
+      record = train::read_validation_record(checkpoint->manifest.state, run::state_origin(*checkpoint));
     }
     const int64_t steps = config.train.total_steps(data::images_per_epoch(dataset.parts()), config.batch.global_size);
     beginning.complete = checkpoint && run.has_model() &&
@@ -218,6 +218,31 @@ std::string run_text(const run::RunFolder& run, const Beginning& beginning) {
                      : checkpoint       ? fmt::format("which would continue from {}", checkpoint->directory.string())
                      : run.resumes()    ? "which would be resumed"
                                         : "new");
+}
+
+/// Finds out what comes to training from its data: images, their values, the duration, validation and samples.
+std::string data_text(const train::Config& config, data::Dataset& dataset, const train::FittedModel& model,
+                      const run::Runtime& runtime) {
+  std::string text =
+      images_text(dataset, model) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
+  text += duration_text(config, data::images_per_epoch(dataset.parts()));
+  denoise::warn_of_boundaries(config.model, dataset, runtime.log);
+  denoise::warn_of_missing_times(dataset, runtime.log);
+  train::warn_of_keys(config, runtime.log);
+  if (config.validation.every_steps > 0) {
+    denoise::ValidationSet validation =
+        train::open_validation_set(config, dataset, model, at::kCPU, /*mesh=*/{}, runtime.session.world());
+    text += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
+                        counted(config.validation.every_steps, "step"));
+    validation.close();
+  }
+  if (config.sample.every_steps > 0) {
+    const auto sampler = config.sample.sampler(config.diffusion.scheduler);
+    text += fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
+                        counted(config.sample.every_steps, "step"), base::name_of(sampler.scheduler),
+                        counted(sampler.steps, "step"));
+  }
+  return text;
 }
 
 }  // namespace
@@ -253,25 +278,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   train::settle_clip_sample(configuration, dataset, runtime);
   train::open_mean_model(config, dataset, model, runtime, at::kCPU);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
-  std::string images =
-      images_text(dataset, model) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
-  images += duration_text(config, data::images_per_epoch(dataset.parts()));
-  denoise::warn_of_boundaries(config.model, dataset, runtime.log);
-  denoise::warn_of_missing_times(dataset, runtime.log);
-  train::warn_of_keys(config, runtime.log);
-  if (config.validation.every_steps > 0) {
-    denoise::ValidationSet validation =
-        train::open_validation_set(config, dataset, model, at::kCPU, /*mesh=*/{}, world);
-    images += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
-                          counted(config.validation.every_steps, "step"));
-    validation.close();
-  }
-  if (config.sample.every_steps > 0) {
-    const auto sampler = config.sample.sampler(config.diffusion.scheduler);
-    images += fmt::format("Sample   {} every {}, by {} in {}\n", counted(config.sample.count, "image"),
-                          counted(config.sample.every_steps, "step"), base::name_of(sampler.scheduler),
-                          counted(sampler.steps, "step"));
-  }
+  const std::string images = data_text(config, dataset, model, runtime);
   const Beginning beginning = begin(config, runtime, run, dataset, model, arrangement.islands());
   arrangement = request.given;
   const Candidate given = predict(request, arrangement);

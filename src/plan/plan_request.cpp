@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "checkpoint/run_files.h"
-#include "comm/launch.h"
 #include "data/loader.h"
 #include "device/threads.h"
 #include "diffusion/scheduler_json.h"

@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/named.h"
 #include "base/text_table.h"
+#include "base/wrapped.h"
 
 namespace ddpm::plan {
 namespace {
@@ -57,20 +58,9 @@ std::vector<std::string> row_of(const Candidate& c, double unit, bool limited) {
   return row;
 }
 
-/// Text in lines of at most 96 characters, the later ones indented.
 std::string wrapped(const std::string& text) {
   constexpr std::size_t kWidth = 96;
-  std::string out;
-  std::size_t used = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const bool fits = used + end - at + 1 <= kWidth;
-    if (at > 0) out += fits ? " " : "\n    ";
-    used = fits ? used + end - at + 1 : 4 + end - at;
-    out += text.substr(at, end - at);
-    at = end + 1;
-  }
-  return out + "\n";
+  return base::wrapped(text, kWidth, /*first=*/0, /*indent=*/4);
 }
 
 /// Returns the place of `note` in `notes`, counted from 1, and adds it if it is missing.

@@ -116,7 +116,7 @@ RunRecord Reader::read(const PictureLimits& limits) {
 void Reader::expect_run() const {
   const auto names = {checkpoint::kConfigName, checkpoint::kMetricsName, checkpoint::kCheckpointsName};
   if (std::ranges::any_of(names, [this](const char* name) { return exists(name); })) return;
-  throw base::OutputError("{}: is no run folder: it holds neither {}, nor {}, nor {}", record_.name,
+  throw base::OutputError("{}: is not a run folder: it holds neither {}, nor {}, nor {}", record_.name,
                           checkpoint::kConfigName, checkpoint::kMetricsName, checkpoint::kCheckpointsName);
 }
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
-#include "comm/launch.h"
 #include "config/resolve.h"
 #include "device/choose_device.h"
 #include "device/host_memory.h"

@@ -26,7 +26,7 @@ struct Kept {
 };
 
 Kept kept_of(checkpoint::Checkpoint checkpoint) {
-  const std::string origin = state_origin(checkpoint.directory / checkpoint::kManifestName);
+  const std::string origin = state_origin(checkpoint);
   const auto progress = engine::read_progress(checkpoint.manifest.state, checkpoint.manifest.step, origin);
   return {.checkpoint = std::move(checkpoint), .updates = static_cast<double>(progress.applied_updates)};
 }

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/value.h"

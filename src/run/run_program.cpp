@@ -114,14 +114,4 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
   }
 }
 
-void remove_on_abort(const Runtime& runtime, const base::Path& path) {
-  if (path.empty()) return runtime.session.before_abort({});
-  runtime.session.before_abort([&files = runtime.files, path] {
-    try {
-      files.remove_all(path);
-    } catch (const base::Error&) {  // NOLINT(bugprone-empty-catch): something worse is being reported
-    }
-  });
-}
-
 }  // namespace ddpm::run

@@ -26,8 +26,4 @@ enum class CudaLibrary : uint8_t {
 int run_program(int argc, char** argv, const std::function<void(const Runtime& runtime)>& body,
                 const comm::StartOptions& start = {}, CudaLibrary cuda = CudaLibrary::at_start);
 
-/// Registers the unfinished file or folder `path` of this rank: whatever ends the job from now on, such as the
-/// watchdog, removes it first. An empty path removes the registration.
-void remove_on_abort(const Runtime& runtime, const base::Path& path);
-
 }  // namespace ddpm::run

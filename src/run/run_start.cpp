@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/disk_space.h"
 #include "base/error.h"
 #include "base/json.h"

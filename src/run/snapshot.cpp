@@ -1,18 +1,16 @@
 #include "run/snapshot.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/accumulate.h>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/slice_reader.h"
+#include "device/copy_stream.h"
 #include "device/scalar_type.h"
-#include "optim/post_hoc.h"
 
 namespace ddpm::run {
 namespace {
@@ -42,9 +40,10 @@ base::DType stored_dtype(at::ScalarType type) {
   }
 }
 
-/// Host memory for the values of a slice, as a checkpoint holds them.
+/// Host memory for the values of a slice, as a checkpoint holds them; pinned where these are on a device.
 at::Tensor host_memory(const StateView& view) {
-  return at::empty(view.values.sizes(), at::TensorOptions().dtype(device::scalar_type(view.slice.dtype)));
+  const auto options = at::TensorOptions().dtype(device::scalar_type(view.slice.dtype));
+  return at::empty(view.values.sizes(), options.pinned_memory(!view.values.is_cpu() && !view.values.is_meta()));
 }
 
 StateView whole_view(const std::string& name, const at::Tensor& values) {
@@ -159,6 +158,10 @@ void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore
 
 std::string state_origin(const base::Path& manifest) { return manifest.string() + ": state"; }
 
+std::string state_origin(const checkpoint::Checkpoint& checkpoint) {
+  return state_origin(checkpoint.directory / checkpoint::kManifestName);
+}
+
 std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
   std::vector<checkpoint::LocalSlice> local;
   for (std::size_t i = 0; i < slices.size(); ++i) local.emplace_back(slices[i], bytes_of(values[i]));
@@ -195,14 +198,17 @@ void take_snapshot(const engine::TrainingState& model, const Replica& replica, S
   const at::NoGradGuard no_grad;
   snapshot.state = engine::to_json(model.progress);
   snapshot.slices.clear();
+  device::CopyStream copies(model.arena.gradient().device());
+  copies.after_caller();
   for (const auto& kind : saved_views(model, replica)) {
     for (const StateView& view : kind) {
       const std::size_t i = snapshot.slices.size();
       snapshot.slices.push_back(view.slice);
       if (i == snapshot.values.size()) snapshot.values.push_back(host_memory(view));
-      snapshot.values[i].copy_(view.values);
+      copies.copy(snapshot.values[i], view.values);
     }
   }
+  copies.mark().wait();
 }
 
 void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
@@ -235,42 +241,6 @@ void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
   checkpoint::expect_tensors(checkpoint, slices);
   progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }
-
-WeightChoice WeightChoice::parse(const std::string& text, const std::string& option) {
-  if (text == "raw") return {};
-  if (text == "ema") return {.ema = 0};
-  if (text.starts_with("ema:")) {
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), index);
-    if (error == std::errc{} && end == text.data() + text.size()) return {.ema = index};
-  }
-  constexpr std::string_view kLength = "length:";
-  if (text.starts_with(kLength)) {
-    double length = 0.0;
-    const auto [end, error] = std::from_chars(text.data() + kLength.size(), text.data() + text.size(), length);
-    if (error == std::errc{} && end == text.data() + text.size() && length >= optim::kLeastLength &&
-        length <= optim::kGreatestLength) {
-      return {.relative_length = length};
-    }
-  }
-  throw base::ConfigError("{} {}: raw, ema, ema:I (I from 0) or length:S (S from {} to {}) is wanted", option, text,
-                          optim::kLeastLength, optim::kGreatestLength);
-}
-
-WeightChoice WeightChoice::of_run(const std::string& text, const std::string& option, std::size_t averages,
-                                  const base::Path& run) {
-  if (text.empty()) return averages > 0 ? WeightChoice{.ema = 0} : WeightChoice{};
-  const WeightChoice choice = parse(text, option);
-  if (!choice.ema || *choice.ema < averages) return choice;
-  throw base::ConfigError("{} {}: {} keeps {}", option, text, run.string(), base::counted(averages, "average"));
-}
-
-std::string WeightChoice::text() const {
-  if (relative_length) return fmt::format("length:{}", *relative_length);
-  return ema ? fmt::format("ema:{}", *ema) : "raw";
-}
-
-std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.{}/", *ema) : "model/"; }
 
 void restore_weights(std::span<const ModelTensor> model, const WeightChoice& choice, checkpoint::CheckpointStore& store,
                      const checkpoint::Checkpoint& checkpoint) {

@@ -13,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "checkpoint/store.h"
 #include "engine/training_state.h"
 #include "run/state_slices.h"
+#include "run/weight_choice.h"
 
 namespace ddpm::run {
 
@@ -53,6 +53,7 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
 
 /// What messages about a manifest's `state` begin with; `manifest` is the path of the file.
 std::string state_origin(const base::Path& manifest);
+std::string state_origin(const checkpoint::Checkpoint& checkpoint);
 
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of so many finished models: that of the last
 /// step, and that of the best one. Beside adapters these are whole models, and the adapters are written once more.
@@ -76,21 +77,6 @@ void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,
 /// collective.
 void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
                        const checkpoint::Checkpoint& checkpoint);
-
-/// Says which weights of a checkpoint to take: the raw ones, average I, or the average of relative length S.
-struct WeightChoice {
-  std::optional<std::size_t> ema = std::nullopt;         ///< none: raw
-  std::optional<double> relative_length = std::nullopt;  ///< in place of both: see run/post_hoc_average.h
-  /// "raw", "ema" (the first), "ema:I" or "length:S". Throws ConfigError, which begins with `option`, for anything
-  /// else.
-  static WeightChoice parse(const std::string& text, const std::string& option);
-  /// parse() for a run whose checkpoints keep so many averages; "" is the first of them, or raw where there is none.
-  /// Throws ConfigError for an average that `run` does not keep.
-  static WeightChoice of_run(const std::string& text, const std::string& option, std::size_t averages,
-                             const base::Path& run);
-  [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
-  [[nodiscard]] std::string text() const;           ///< as parse() takes it
-};
 
 /// Reads only the chosen weights into the values of `model`, and nothing into those that are pretrained. Collective.
 void restore_weights(std::span<const ModelTensor> model, const WeightChoice& choice, checkpoint::CheckpointStore& store,

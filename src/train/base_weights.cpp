@@ -24,9 +24,8 @@ void BaseWeights::read(UNetState& model) {
 
 void BaseWeights::resume(const checkpoint::Checkpoint& checkpoint) {
   if (!needed()) return;
-  comm::agree(world_, [&] {
-    base_ = denoise::read_adapter_base(checkpoint.manifest.state, run::state_origin(checkpoint.directory.string()));
-  });
+  comm::agree(world_,
+              [&] { base_ = denoise::read_adapter_base(checkpoint.manifest.state, run::state_origin(checkpoint)); });
 }
 
 void BaseWeights::write(checkpoint::SaveRequest& request) {

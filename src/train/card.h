@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "engine/progress.h"
 #include "interop/model_card.h"
-#include "run/snapshot.h"
+#include "run/weight_choice.h"
 #include "train/config.h"
 #include "train/data_history.h"
 #include "train/training_facts.h"

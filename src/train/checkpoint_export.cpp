@@ -111,7 +111,7 @@ void write_adapters(const denoise::LoadedModel& model, const ExportRequest& requ
   }
   if (!nn::fits_diffusers(model.unet->config())) {
     throw base::OutputError(
-        "{}: PEFT has no such adapters: the model is no UNet2DModel of diffusers, for its periodic "
+        "{}: PEFT has no such adapters: the model is not a UNet2DModel of diffusers, for its periodic "
         "axes, volumes or parameters; wanted: another --format",
         request.source.string());
   }

@@ -23,7 +23,6 @@ using config::Identity;
 constexpr double kMaxEpochs = 1e6;
 constexpr double kMaxLevels = 100;
 constexpr double kMaxSamples = 1024;
-constexpr double kMaxSamplerSteps = 1e6;  // no schedule has more timesteps
 
 void describe(config::Section& section, DurationConfig& c) {
   section
@@ -54,7 +53,7 @@ void describe(config::Section& section, SampleConfig& c) {
       .key("scheduler", c.scheduler, "Sampler, as for ddpm sample --scheduler.",
            {.default_text = "that of `ddpm sample`"})
       .key("steps", c.steps, "Steps of the sampler.",
-           {.min = 1, .max = kMaxSamplerSteps, .default_text = "as `ddpm sample` takes"});
+           {.min = 1, .max = diffusion::kMostTimesteps, .default_text = "as `ddpm sample` takes"});
 }
 
 void describe(config::Section& section, EarlyStoppingConfig& c) {
@@ -270,8 +269,7 @@ void warn_of_keys(const Config& config, const base::Logger& log) {
   if (config.ema.enabled && !config.ema.relative_lengths.empty() && config.checkpoint.keep_every == 0) {
     log.warn(
         "ema.relative_lengths is set, but checkpoint.keep_every = 0: the newest {} checkpoints are too few for "
-        "averages of "
-        "other lengths; wanted: checkpoint.keep_every, so that some 24 are kept",
+        "averages of other lengths; wanted: checkpoint.keep_every, so that some 24 are kept",
         config.checkpoint.keep_latest);
   }
 }

@@ -9,7 +9,7 @@
 #include "interop/peft_adapter.h"
 #include "parallel/tensor_buffer.h"
 #include "parallel/unit_flow.h"
-#include "parallel/weight_gatherer.h"
+#include "parallel/whole_tensors.h"
 #include "train/mean_source.h"
 
 namespace ddpm::train {

@@ -14,9 +14,8 @@ MeanRecord::MeanRecord(std::shared_ptr<const denoise::LoadedModel> mean, comm::C
 
 void MeanRecord::resume(const checkpoint::Checkpoint& checkpoint) {
   if (!mean_) return;
-  comm::do_on_root(world_, [&] {
-    denoise::expect_mean(checkpoint.manifest.state, mean_.get(), run::state_origin(checkpoint.directory.string()));
-  });
+  comm::do_on_root(
+      world_, [&] { denoise::expect_mean(checkpoint.manifest.state, mean_.get(), run::state_origin(checkpoint)); });
 }
 
 }  // namespace ddpm::train

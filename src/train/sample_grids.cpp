@@ -139,7 +139,8 @@ void SampleGrids::run(FinishedStep& step) {
     const auto enter = [&] { supervision_.enter(engine::RunPhase::samples, step.step); };
     enter();
     denoise::BatchSampler sampler(d.model, *d.sampler, *d.inputs, options,
-                                  denoise::seeded_noise(options.seed, d.model, step_.partition()), task_.place.device);
+                                  denoise::seeded_noise(options.seed, d.model, step_.partition(), task_.place.device),
+                                  task_.place.device);
     sampler.run_units_by(executor);
     sampler.cut(step_.partition(), step_.mean_partition());
     denoise::sample_together(

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "comm/communicator.h"
-#include "diffusion/noise.h"
 #include "run/run_folder.h"
 #include "run/runtime.h"
 #include "run/supervision.h"

@@ -25,7 +25,7 @@ void expect_images_of(const checkpoint::Checkpoint& checkpoint, const Config& co
   if (!config.data.continue_with_other) {
     return run::expect_same_images(checkpoint, dataset.content_hash(), dataset.path());
   }
-  const std::string origin = run::state_origin(checkpoint.directory.string());
+  const std::string origin = run::state_origin(checkpoint);
   if (denoise::read_image_record(checkpoint.manifest.state, origin).is_like(record)) return;
   throw base::OutputError(
       "{}: the images of {} are of another kind than those that the run was trained on: size, type, fields, transforms "
@@ -37,7 +37,7 @@ void TrainingSet::resume(const checkpoint::Checkpoint& checkpoint) {
   const checkpoint::Manifest& manifest = checkpoint.manifest;
   std::vector<DataPeriod>& history = task_.history;
   comm::agree(world_, [&] {
-    auto read = read_data_history(manifest.state, run::state_origin(checkpoint.directory.string()));
+    auto read = read_data_history(manifest.state, run::state_origin(checkpoint));
     if (!read.empty()) history = std::move(read);
   });
   const int64_t global_size = task_.config.batch.global_size;

@@ -31,7 +31,7 @@ void ValidationHistory::resume(const checkpoint::Checkpoint& checkpoint) {
   const base::Path own = store_.directory(checkpoint.manifest.step);
   if (!comm::ask_root(world_, [&] { return same_folder(checkpoint.directory, own); })) return;
   comm::agree(world_,
-              [&] { record_ = read_validation_record(checkpoint.manifest.state, checkpoint.directory.string()); });
+              [&] { record_ = read_validation_record(checkpoint.manifest.state, run::state_origin(checkpoint)); });
   if (record_.set.empty()) return;
   if (!set_.empty() && record_.set != set_) {
     log_.warn("the validation set is another one now: the best loss and the patience for it start again");

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "data/sample_set.h"
 #include "data/shared_folder.h"
-#include "parallel/weight_gatherer.h"
+#include "parallel/whole_tensors.h"
 #include "train/denoising_step.h"
 #include "train/task.h"
 #include "train/validation.h"

@@ -15,7 +15,7 @@
 #include "engine/optimizer_step.h"
 #include "layout/batch_layout.h"
 #include "parallel/activation_checkpointing.h"
-#include "parallel/weight_gatherer.h"
+#include "parallel/whole_tensors.h"
 
 namespace ddpm::engine::test {
 namespace {

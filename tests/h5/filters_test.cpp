@@ -186,7 +186,7 @@ TEST(FiltersTest, BitshuffleIsKnownByItsParameters) {
 
 TEST(FiltersTest, BitshuffledBytesThatNobodyWroteAreRefused) {
   const Filter packed = {.id = 32008, .values = {0, 5, 4, 0, 2}};
-  EXPECT_EQ(refusal({packed}, Bytes(5)), "a chunk: 5 bytes are no bitshuffle");
+  EXPECT_EQ(refusal({packed}, Bytes(5)), "a chunk: 5 bytes are too few for bitshuffle");
   EXPECT_EQ(refusal({packed}, Bytes(20)), "a chunk: bitshuffle gives 0 bytes, 1000 are wanted");
   EXPECT_EQ(refusal({packed}, bitshuffle_head(64)), "a chunk: bitshuffle lacks a block");
   EXPECT_EQ(refusal({packed}, bitshuffle_head(36)), "a chunk: bitshuffle in blocks of 9");

@@ -46,6 +46,20 @@ TEST(UNetJson, AnEmptyObjectIsTheDefaultModel) {
   EXPECT_EQ(unet_to_json(unet_from_json(base::Json::object(), "F")), unet_to_json(nn::UNet2DConfig{}));
 }
 
+TEST(UNetJson, BlocksOfTheirOwnGroupsNeedNoNumber) {
+  base::Json json = {{"norm_num_groups", nullptr},
+                     {"time_embedding_dim", 0},
+                     {"block_out_channels", {32, 48}},
+                     {"down_block_types", {"AttnSkipDownBlock2D", "SkipDownBlock2D"}},
+                     {"up_block_types", {"SkipUpBlock2D", "AttnSkipUpBlock2D"}}};
+  const nn::UNet2DConfig unet = unet_from_json(json, "F");
+  EXPECT_EQ(unet.norm_num_groups, 0);
+  EXPECT_EQ(unet.time_embedding_dim, std::nullopt);
+  EXPECT_TRUE(unet_to_json(unet).at("norm_num_groups").is_null());
+  json["norm_num_groups"] = 0;  // which diffusers would divide by
+  EXPECT_THROW(unet_from_json(json, "F"), base::ConfigError);
+}
+
 TEST(UNetJson, NullMeansWhatItMeansInDiffusers) {
   const nn::UNet2DConfig unet = unet_from_json({{"mid_block_type", nullptr},
                                                 {"attention_head_dim", nullptr},

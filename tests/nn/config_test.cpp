@@ -103,6 +103,8 @@ const std::vector<Refusal> kRefusals = {
      "one of UNetMidBlock2D"},
     {"groups", [](auto& c) { c.block_out_channels[2] = 100; }, "norm_num_groups = 32", "a divisor of the 100 channels",
      "block 2 (AttnDownBlock2D)"},
+    {"groups_left_to_blocks", [](auto& c) { c.norm_num_groups = 0; }, "norm_num_groups = 0", "block 0 (DownBlock2D)",
+     "a number of groups"},
     {"heads", [](auto& c) { c.attention_head_dim = 449; }, "attention_head_dim", "449", "448 channels"},
     {"mid_heads",
      [](auto& c) {

@@ -8,6 +8,7 @@
 #include "nn/parameter.h"
 #include "parallel/gradient_hooks.h"
 #include "parallel/groups.h"
+#include "parallel/whole_tensors.h"
 #include "support/mpi_test.h"
 
 namespace ddpm::parallel {

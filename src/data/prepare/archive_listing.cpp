@@ -70,7 +70,7 @@ class Lister {
 
   void visit_picture(const ArchiveEntry& entry, int64_t place) {
     if (entry.encrypted) return leave_out(entry, "is encrypted");
-    if (!entry.regular) return leave_out(entry, "a link or another entry that is no plain file");
+    if (!entry.regular) return leave_out(entry, "a link or another entry that is not a plain file");
     set_.pictures.push_back({.name = entry.name, .archive = archive_, .entry = place, .size = entry.size});
     open_ = true;
     if (dtype_ || entry.size > static_cast<int64_t>(limits_.max_file_bytes)) return;

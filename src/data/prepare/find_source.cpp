@@ -135,7 +135,7 @@ RecordSet look_at_files(const SourceOptions& options, SourceFormat format, const
 
 std::string find_records(const SourceOptions& options, SourceFormat format, const std::vector<base::Path>& paths) {
   if (options.labels == Labels::folder) {
-    throw base::ConfigError("--labels folder: {} is no folder and no archive of pictures; wanted auto or none",
+    throw base::ConfigError("--labels folder: {} is neither a folder nor an archive of pictures; wanted auto or none",
                             paths.front().string());
   }
   RecordSet set = look_at_files(options, format, paths);

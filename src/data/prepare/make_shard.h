@@ -41,8 +41,7 @@ using OnImage = std::function<void(int64_t k, std::span<const Skipped> skipped)>
 
 /// Makes the shard, or takes over what an earlier create finished of the same source with the same options. On return
 /// the file and its note are on disk. on_image(k, skipped) is called after candidate k of the task, with all that was
-/// left out of the shard until then. Throws OutputError when writing
-/// fails, DatasetError when the source does.
+/// left out of the shard until then. Throws OutputError when writing fails, DatasetError when the source does.
 MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, ImageSource& source, const ShardTask& task,
                      const OnImage& on_image);
 

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/shortened.h"
 #include "data/prepare/create_fields.h"
 
 namespace ddpm::data::prepare {
@@ -13,18 +14,12 @@ namespace {
 
 using base::ConfigError;
 
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 /// The pieces between separators, without spaces around them.
 std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
   std::vector<std::string_view> pieces;
   while (true) {
     const auto end = text.find(separator);
-    pieces.push_back(trimmed(text.substr(0, end)));
+    pieces.push_back(base::trimmed(text.substr(0, end)));
     if (end == std::string_view::npos) return pieces;
     text.remove_prefix(end + 1);
   }
@@ -43,10 +38,10 @@ void expect_word(const char* option, std::string_view word, bool may_be_empty) {
 /// Sets what `member` points to, of all variables of the fields that `text` names.
 void set_texts(const char* option, const std::string& text, std::string Variable::*member, bool may_be_empty,
                std::vector<Field>& fields) {
-  if (trimmed(text).empty()) return;
+  if (base::trimmed(text).empty()) return;
   for (const std::string_view part : pieces_of(text, ';')) {
     const auto colon = part.find(':');
-    const std::string_view name = colon == std::string_view::npos ? "images" : trimmed(part.substr(0, colon));
+    const std::string_view name = colon == std::string_view::npos ? "images" : base::trimmed(part.substr(0, colon));
     const auto words = pieces_of(colon == std::string_view::npos ? part : part.substr(colon + 1), ',');
     const auto field = std::ranges::find_if(fields, [&](const Field& f) {
       return f.name == name || (colon == std::string_view::npos && f.role == FieldRole::image);

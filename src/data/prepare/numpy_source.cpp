@@ -13,8 +13,6 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "base/npy_header.h"
-#include "data/finite.h"
-#include "data/image_block.h"
 #include "data/prepare/npz.h"
 
 namespace ddpm::data::prepare {

@@ -11,11 +11,17 @@ namespace ddpm::nn {
 constexpr int64_t kSkipAttentionGroups = 32;
 constexpr int64_t kChannelsPerKGroup = 32;
 
+/// Groups of the middle block's norms and of the last one, given those that the configuration names: 0, null in
+/// diffusers, leaves them to the channels. No other block of this kind runs with 0.
+constexpr int64_t plain_norm_groups(int64_t channels, int64_t configured) {
+  return configured > 0 ? configured : std::min<int64_t>(channels / 4, 32);
+}
+
 /// Groups of a residual block's norm over `channels`, given those that the configuration names.
 constexpr int64_t norm_groups(Resampler resampler, int64_t channels, int64_t configured) {
   switch (resampler) {
     case Resampler::skip:
-      return std::min<int64_t>(channels / 4, 32);
+      return plain_norm_groups(channels, 0);
     case Resampler::k:
       return channels / kChannelsPerKGroup;
     case Resampler::convolution:

@@ -42,6 +42,12 @@ class Walk {
 
   void check_groups(const std::string& where, int64_t channels, int64_t groups) const {
     if (groups >= 1 && channels % groups == 0) return;
+    if (groups == 0 && c_.norm_num_groups == 0) {
+      refuse(
+          "norm_num_groups = 0 (null in diffusers): {} has {} channels; wanted: a number of groups, but for skip and K "
+          "blocks alone, of 4 channels or more",
+          where, channels);
+    }
     if (groups == c_.norm_num_groups) {
       refuse("norm_num_groups = {}: wanted a divisor of the {} channels of {}", groups, channels, where);
     }
@@ -95,7 +101,7 @@ class Walk {
 
   void middle() const {
     const std::string where = "mid_block_type";
-    check_groups(where, channels_, c_.norm_num_groups);
+    check_groups(where, channels_, plain_norm_groups(channels_, c_.norm_num_groups));
     if (!c_.add_attention) return;
     check_heads(where, channels_);
     if (c_.attn_norm_num_groups && channels_ % *c_.attn_norm_num_groups != 0) {
@@ -180,7 +186,7 @@ class Walk {
       refuse("up_block_types: skip blocks predict {} channels; out_channels = {}", kPictureChannels, c_.out_channels);
     }
     if (channels_ != first) refuse("up_block_types: the last block has {} channels; wanted {}", channels_, first);
-    check_groups("the last norm", first, c_.norm_num_groups);
+    check_groups("the last norm", first, plain_norm_groups(first, c_.norm_num_groups));
   }
 
   const UNet2DConfig& c_;

@@ -12,7 +12,7 @@ namespace ddpm::nn {
 
 UnitBuilder::UnitBuilder(const UNet2DConfig& c)
     : c_(c),
-      norm_{.groups = c.norm_num_groups, .eps = c.norm_eps, .in_any_order = is_periodic(c)},
+      norm_{.eps = c.norm_eps, .in_any_order = is_periodic(c)},
       time_embedding_dim_(time_embedding_dim(c)),
       channels_(c.block_out_channels.front()) {
   add<InputUnit>(c);
@@ -21,6 +21,7 @@ UnitBuilder::UnitBuilder(const UNet2DConfig& c)
 
 ResnetOptions UnitBuilder::resnet(int64_t in, int64_t out) {
   ResnetOptions o{.in = in, .out = out, .time_embedding_dim = time_embedding_dim_, .norm = norm_};
+  o.norm.groups = plain_norm_groups(in, c_.norm_num_groups);
   o.norm.activation = activation_of(c_.act_fn);
   o.scale_shift = c_.resnet_time_scale_shift == TimeScaleShift::scale_shift;
   o.dropout = c_.dropout;
@@ -30,8 +31,10 @@ ResnetOptions UnitBuilder::resnet(int64_t in, int64_t out) {
 }
 
 AttentionOptions UnitBuilder::attention(int64_t channels) const {
-  return {
+  AttentionOptions o{
       .channels = channels, .head_dim = c_.attention_head_dim == 0 ? channels : c_.attention_head_dim, .norm = norm_};
+  o.norm->groups = plain_norm_groups(channels, c_.norm_num_groups);
+  return o;
 }
 
 void UnitBuilder::add_residual(const BlockType& type, const BlockPlace& place, int64_t i, SkipUse skip) {

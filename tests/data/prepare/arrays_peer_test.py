@@ -123,7 +123,7 @@ class DataOfArrays(ArraysCase):
         source = self.write("stored", good)
         for words, *options in (
             ("no variable is called", "--transform", "t=standardize"),
-            ("is no transform", "--transform", "standardise"),
+            ("is not a transform", "--transform", "standardise"),
             ("a parameter, which training standardises", "--transform", "parameter 0=minmax"),
             ("2 words for images", "--names", "a,b"),
             ("the name \"a\" twice", "--names", "a,a,b"),

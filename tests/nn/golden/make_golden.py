@@ -88,6 +88,12 @@ CONFIGURATIONS = {
          "up_block_types": ["KUpBlock2D", "KUpBlock2D"], "act_fn": "gelu", "mid_block_type": None}, 1, 8, 12),
     "no_mid_block": ({**SMALL, "block_out_channels": [9, 18], "norm_num_groups": 3, "mid_block_type": None,
                       "attention_head_dim": 3, "act_fn": "swish"}, 2, 4, 6),
+    "skip_blocks_of_own_groups": (
+        {**SMALL, "norm_num_groups": None, "block_out_channels": [8, 12], "down_block_types": ["SkipDownBlock2D", "SkipDownBlock2D"],
+         "up_block_types": ["SkipUpBlock2D", "SkipUpBlock2D"]}, 1, 8, 8),
+    "k_blocks_of_own_groups": (
+        {**SMALL, "norm_num_groups": None, "block_out_channels": [32, 32], "down_block_types": ["KDownBlock2D", "KDownBlock2D"],
+         "up_block_types": ["KUpBlock2D", "KUpBlock2D"], "act_fn": "gelu"}, 1, 8, 8),
 }
 
 

@@ -52,8 +52,9 @@ def draw(seed, i):
     down, up = blocks(r, levels)
     types = down + up
     wide = any(name[0] == "K" or name.startswith("AttnSkip") for name in types)
+    own_groups = all("Skip" in name or name[0] == "K" for name in types)  # diffusers' other blocks do not run with None
     choices = [32, 64, 32] if wide else [8, 12, 16, 24]
-    groups = r.choice([4, 4, 2, 1, 8])
+    groups = None if r.random() < (0.5 if own_groups else 0.02) else r.choice([4, 4, 2, 1, 8])
     channels = [r.choice(choices) for _ in range(levels)]
     if r.random() < 0.05:
         channels[r.randrange(levels)] = r.choice([6, 10, 40])

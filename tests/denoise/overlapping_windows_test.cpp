@@ -1,5 +1,5 @@
 // Images that are drawn by windows: where these lie, and that their answers are averaged.
-#include "denoise/tiles.h"
+#include "denoise/overlapping_windows.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -66,7 +66,7 @@ TEST(WindowStarts, CoverTheAxisAndOverlapByAsManyPixelsAsAsked) {
   EXPECT_THAT(window_starts(64, 16, 4, true), ElementsAre(0, 10, 21, 32, 42, 53));
 }
 
-TEST(Tiles, GiveWhatADenoiserOfSinglePixelsGivesOfTheWholeImage) {
+TEST(OverlappingWindows, GiveWhatADenoiserOfSinglePixelsGivesOfTheWholeImage) {
   struct Case {
     std::vector<int64_t> window, sides;
     std::vector<bool> wraps;
@@ -76,13 +76,13 @@ TEST(Tiles, GiveWhatADenoiserOfSinglePixelsGivesOfTheWholeImage) {
     LoadedModel model = model_of(c.window, c.wraps);
     const int64_t overlap = set_image_size(model, c.sides, std::nullopt);
     EXPECT_EQ(model.image.sides(), c.sides);
-    const Tiles tiles(model, overlap, at::kCPU);
+    const OverlappingWindows windows(model, overlap, at::kCPU);
     const data::ImageFormat image = model.image.format(3, base::DType::f32);
     const at::Tensor x = numbers({2, 3, image.rows(), image.width});
     at::Tensor wanted = at::exp(x) - x;
     for (const int64_t at_once : {1, 2, 100}) {
-      const at::Tensor seen = tiles.mean(2, at_once, [&](layout::Range range) {
-        const at::Tensor part = tiles.cut(x, range);
+      const at::Tensor seen = windows.mean(2, at_once, [&](layout::Range range) {
+        const at::Tensor part = windows.cut(x, range);
         return at::exp(part) - part;
       });
       EXPECT_TRUE(at::allclose(seen, wanted, 1e-6, 1e-6));
@@ -90,12 +90,12 @@ TEST(Tiles, GiveWhatADenoiserOfSinglePixelsGivesOfTheWholeImage) {
   }
 }
 
-TEST(Tiles, AverageTheAnswersWhereWindowsOverlap) {
+TEST(OverlappingWindows, AverageTheAnswersWhereWindowsOverlap) {
   LoadedModel model = model_of({4, 4}, {false, true});
-  const Tiles tiles(model, set_image_size(model, {6, 8}, 2), at::kCPU);
-  EXPECT_EQ(tiles.count(), 2 * 4);
+  const OverlappingWindows windows(model, set_image_size(model, {6, 8}, 2), at::kCPU);
+  EXPECT_EQ(windows.count(), 2 * 4);
   // Windows begin in rows 0 and 2, and in columns 0, 2, 4 and 6, the last of which goes on in column 0.
-  const at::Tensor seen = tiles.mean(1, 3, [](layout::Range range) {
+  const at::Tensor seen = windows.mean(1, 3, [](layout::Range range) {
     return at::arange(range.begin, range.end, at::kFloat).view({-1, 1, 1, 1}).expand({range.size(), 1, 4, 4});
   });
   for (int64_t row = 0; row < 6; ++row) {
@@ -114,13 +114,13 @@ TEST(Tiles, AverageTheAnswersWhereWindowsOverlap) {
   }
 }
 
-TEST(Tiles, GiveEachWindowWhatIsGivenWithItsImage) {
+TEST(OverlappingWindows, GiveEachWindowWhatIsGivenWithItsImage) {
   LoadedModel model = model_of({4, 4});
-  const Tiles tiles(model, set_image_size(model, {4, 6}, 2), at::kCPU);
-  ASSERT_EQ(tiles.count(), 2);
+  const OverlappingWindows windows(model, set_image_size(model, {4, 6}, 2), at::kCPU);
+  ASSERT_EQ(windows.count(), 2);
   const at::Tensor beside = numbers({2, 1, 4, 6});
   const Given given{.beside = beside, .conditions = {at::tensor({7, 8}), at::tensor({1.0, 2.0}).unsqueeze(1)}};
-  const Given part = tiles.cut(given, {0, 2});
+  const Given part = windows.cut(given, {0, 2});
   EXPECT_TRUE(at::equal(part.conditions.class_labels, at::tensor({7, 7, 8, 8})));
   EXPECT_TRUE(at::equal(part.conditions.parameters.flatten(), at::tensor({1.0, 1.0, 2.0, 2.0})));
   EXPECT_FALSE(part.conditions.parameters_kept.defined());

@@ -1,4 +1,4 @@
-#include "denoise/tiles.h"
+#include "denoise/overlapping_windows.h"
 
 #include <algorithm>
 
@@ -78,7 +78,7 @@ int64_t set_image_size(LoadedModel& model, const std::vector<int64_t>& sides, st
   return overlap.value_or(least / 4);
 }
 
-Tiles::Tiles(const LoadedModel& model, int64_t overlap, at::Device device) {
+OverlappingWindows::OverlappingWindows(const LoadedModel& model, int64_t overlap, at::Device device) {
   const std::vector<int64_t> window = window_of(model.unet->config());
   const std::vector<int64_t> sides = model.image.sides();
   at::Tensor pixels = at::zeros({1, 1}, at::kLong);
@@ -95,40 +95,40 @@ Tiles::Tiles(const LoadedModel& model, int64_t overlap, at::Device device) {
   pixels_ = pixels.to(device);
   covers_ = covers.to(device);
   rows_ = image.rows();
-  tile_rows_ = pixels.size(1) / window.back();
+  window_rows_ = pixels.size(1) / window.back();
 }
 
-at::Tensor Tiles::cut(const at::Tensor& values, layout::Range tiles) const {
+at::Tensor OverlappingWindows::cut(const at::Tensor& values, layout::Range windows) const {
   if (!values.defined()) return values;
   const int64_t channels = values.size(1);
-  const at::Tensor pixels = pixels_.narrow(0, tiles.begin, tiles.size());
+  const at::Tensor pixels = pixels_.narrow(0, windows.begin, windows.size());
   return values.permute({0, 2, 3, 1})
       .reshape({values.size(0), -1, channels})
       .index_select(1, pixels.flatten())
-      .view({values.size(0) * tiles.size(), tile_rows_, -1, channels})
+      .view({values.size(0) * windows.size(), window_rows_, -1, channels})
       .permute({0, 3, 1, 2});
 }
 
-Given Tiles::cut(const Given& given, layout::Range tiles) const {
+Given OverlappingWindows::cut(const Given& given, layout::Range windows) const {
   const auto each = [&](const at::Tensor& of_images) {
-    return of_images.defined() ? of_images.repeat_interleave(tiles.size(), 0) : of_images;
+    return of_images.defined() ? of_images.repeat_interleave(windows.size(), 0) : of_images;
   };
   const nn::Conditions& all = given.conditions;
-  return {.beside = cut(given.beside, tiles),
+  return {.beside = cut(given.beside, windows),
           .conditions = {each(all.class_labels), each(all.parameters), each(all.parameters_kept)}};
 }
 
-at::Tensor Tiles::mean(int64_t n, int64_t at_once, const Answer& answer) const {
+at::Tensor OverlappingWindows::mean(int64_t n, int64_t at_once, const Answer& answer) const {
   at::Tensor sum;  // [n, H · W, C]
   for (int64_t first = 0; first < count(); first += at_once) {
-    const layout::Range tiles{first, std::min(count(), first + at_once)};
-    const at::Tensor answers = answer(tiles);
+    const layout::Range windows{first, std::min(count(), first + at_once)};
+    const at::Tensor answers = answer(windows);
     base::pulse();
     const int64_t channels = answers.size(1);
     if (!sum.defined()) sum = at::zeros({n, covers_.size(0), channels}, answers.options());
-    const at::Tensor values = answers.permute({0, 2, 3, 1}).reshape({n, tiles.size(), pixels_.size(1), channels});
+    const at::Tensor values = answers.permute({0, 2, 3, 1}).reshape({n, windows.size(), pixels_.size(1), channels});
     // One window after another, since no pixel is in one twice: sums then have one order on GPUs, too.
-    for (int64_t i = 0; i < tiles.size(); ++i) sum.index_add_(1, pixels_[first + i], values.select(1, i));
+    for (int64_t i = 0; i < windows.size(); ++i) sum.index_add_(1, pixels_[first + i], values.select(1, i));
   }
   return sum.div_(covers_).view({n, rows_, -1, sum.size(2)}).permute({0, 3, 1, 2});
 }

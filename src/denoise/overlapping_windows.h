@@ -26,19 +26,19 @@ std::vector<int64_t> window_starts(int64_t side, int64_t window, int64_t overlap
 /// that the model cannot draw, and for windows that overlap whole.
 int64_t set_image_size(LoadedModel& model, const std::vector<int64_t>& sides, std::optional<int64_t> overlap);
 
-class Tiles {
+class OverlappingWindows {
  public:
   /// The windows of the images of `model`, after set_image_size().
-  Tiles(const LoadedModel& model, int64_t overlap, at::Device device);
+  OverlappingWindows(const LoadedModel& model, int64_t overlap, at::Device device);
 
   [[nodiscard]] int64_t count() const { return pixels_.size(0); }
-  /// Windows `tiles` of each of n images: values [n, C, H, W] become [n · tiles.size(), C, h, w], image by image. An
+  /// `windows` of each of n images: values [n, C, H, W] become [n · windows.size(), C, h, w], image by image. An
   /// undefined tensor stays one.
-  [[nodiscard]] at::Tensor cut(const at::Tensor& values, layout::Range tiles) const;
+  [[nodiscard]] at::Tensor cut(const at::Tensor& values, layout::Range windows) const;
   /// What is given with the images, for their windows.
-  [[nodiscard]] Given cut(const Given& given, layout::Range tiles) const;
-  /// Answers float32 [n · tiles.size(), C, h, w] for windows of n images.
-  using Answer = std::function<at::Tensor(layout::Range tiles)>;
+  [[nodiscard]] Given cut(const Given& given, layout::Range windows) const;
+  /// Answers float32 [n · windows.size(), C, h, w] for windows of n images.
+  using Answer = std::function<at::Tensor(layout::Range windows)>;
   /// The mean of the answers at each pixel, float32 [n, C, H, W], asked for `at_once` windows of an image at a time.
   [[nodiscard]] at::Tensor mean(int64_t n, int64_t at_once, const Answer& answer) const;
 
@@ -46,7 +46,7 @@ class Tiles {
   at::Tensor pixels_;  // int64 [count, h · w]: places in the image, whose rows follow each other
   at::Tensor covers_;  // float32 [H · W, 1]: how many windows hold a pixel
   int64_t rows_;       // H of an image: of volumes the rows of all layers
-  int64_t tile_rows_;
+  int64_t window_rows_;
 };
 
 }  // namespace ddpm::denoise

@@ -1,0 +1,27 @@
+// Which weights of a checkpoint a command is about, as --weights says it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/file_system.h"
+
+namespace ddpm::run {
+
+/// Says which weights of a checkpoint to take: the raw ones, average I, or the average of relative length S.
+struct WeightChoice {
+  std::optional<std::size_t> ema = std::nullopt;         ///< none: raw
+  std::optional<double> relative_length = std::nullopt;  ///< in place of both: see run/post_hoc_average.h
+  /// "raw", "ema" (the first), "ema:I" or "length:S". Throws ConfigError, which begins with `option`, for anything
+  /// else.
+  static WeightChoice parse(const std::string& text, const std::string& option);
+  /// parse() for a run whose checkpoints keep so many averages; "" is the first of them, or raw where there is none.
+  /// Throws ConfigError for an average that `run` does not keep.
+  static WeightChoice of_run(const std::string& text, const std::string& option, std::size_t averages,
+                             const base::Path& run);
+  [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
+  [[nodiscard]] std::string text() const;           ///< as parse() takes it
+};
+
+}  // namespace ddpm::run
