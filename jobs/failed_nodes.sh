@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What jobs of Slurm do about nodes that fail; sourced by stages.sh after job.sh. docs/slurm.md has the rules.
+# What jobs of Slurm do about nodes that fail; sourced by stages.sh after job.sh. docs/fault-tolerance.md has the rules.
 #
 # The job's log is the memory: `sbatch --output` names one file for all starts, to which each start appends a line with the
 # nodes that it has, and a line for each node that has failed. A job whose log is not a file excludes no node.
@@ -45,10 +45,11 @@ node_of_lost_rank() {
     /^srun: error: [^ :]+: tasks? [-0-9,]+: / {
       # srun itself ends the other ranks, by SIGKILL: only its first such line tells.
       node = $3; sub(/:$/, "", node)
-      if ($0 ~ /: (Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted)/) print node
+      if ($0 ~ /: (Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted|Out Of Memory)/) print node
       exit
     }
-    /^mpirun noticed that process rank [0-9]+ with PID [0-9]+ on node [^ ]+ exited on signal / { print $12; exit }
+    # Open MPI, which may break the line behind "exited on".
+    /^(mpirun|mpiexec|orterun|prterun) noticed that process rank [0-9]+ with PID [0-9]+ on node [^ ]+ exited on( signal |$)/ { print $12; exit }
   ' < <(tail -c "+$log_begin" "$job_log"))
   grep -Fx -- "$node" <<<"$(nodes_of "$SLURM_JOB_NODELIST")" || true
 }
@@ -63,7 +64,7 @@ nodes_lost_before() {
     END { print last }' "$job_log")
   [ -n "$line" ] || return 0
   began=${line% *} nodes=${line##* }
-  found=$(scontrol --oneliner show node "$nodes" 2>/dev/null | awk -v began="$(date -d "$began" +%FT%T)" '
+  found=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show node "$nodes" 2>/dev/null | awk -v began="$(date -d "$began" +%FT%T)" '
     {
       name = state = started = ""
       for (i = 1; i <= NF; i++) {
@@ -124,8 +125,8 @@ slurm_unwanted_node() {
   if is_node_of "$SLURM_JOB_NODELIST" "$lost" && is_node_of "$(exclusions)" "$lost"; then printf '%s is left out' "$lost"; fi
 }
 
-# A rank was lost or hung, or the launcher was killed. The job of an owner who has cancelled it, or whose time is over, is not
-# running any more.
+# A rank was lost or hung (exit code 5), or the launcher was killed. The job of an owner who has cancelled it, or whose time is
+# over, is not running any more.
 slurm_failure() {
   local lost
   lost=$(node_of_lost_rank)
@@ -134,8 +135,8 @@ slurm_failure() {
   elif [ -n "$lost" ]; then
     remember_node "$lost"
     printf 'a rank on %s is lost (exit code %d)' "$lost" "$1"
-  elif [ "$1" -gt 128 ]; then
-    printf 'the launcher has ended by a signal (exit code %d)' "$1"
+  elif [ "$1" -ne 5 ]; then
+    printf 'a rank or the launcher is lost (exit code %d)' "$1"
   fi
 }
 

@@ -8,7 +8,8 @@
 #   DDPM_SRUN_MPI  what srun --mpi= is to be (pmix, cray_shasta, ...: srun --mpi=list names them); if unset, srun does
 #                  what the site has chosen (MpiDefault of slurm.conf)
 #   DDPM_FLUX_PMI  what flux run -o pmi= is to be (pmix for Open MPI 5); if unset, Flux does what the site has chosen
-#   DDPM_SAVE_SECONDS  before the time limit at which training stops by the clock to save, under PBS and Flux (600)
+#   DDPM_SAVE_SECONDS  before the time limit at which training stops by the clock to save, under PBS and Flux (600); Flux also
+#                  sends a signal (--signal of train.flux)
 #   DDPM_SITE      a file to source first, which loads the site's modules (modules/site.template.sh, filled in);
 #                  if unset, site.sh beside this file, if there is one
 
@@ -87,12 +88,16 @@ case ${DDPM_LAUNCHER:-$launcher} in
       on_all_ranks+=(mpirun --map-by "slot:PE=$cpus")
     fi
     ;;
-  mpiexec) on_all_ranks+=(mpiexec -n "$ranks" -ppn "$((ranks / nodes))") ;;
+  mpiexec)
+    # It binds no rank to CPUs of its own; each computes with as many threads as somebody has said that it has CPUs.
+    if [ -n "${DDPM_CPUS_PER_RANK:-}" ] || [ "$cpus" -gt 1 ]; then export OMP_NUM_THREADS=$cpus; fi
+    on_all_ranks+=(mpiexec -n "$ranks" -ppn "$((ranks / nodes))")
+    ;;
   pals) on_all_ranks+=(mpiexec -n "$ranks" --ppn "$((ranks / nodes))" --cpu-bind depth --depth "$cpus") ;;
   flux)
-    # Each rank sees all GPUs of its node, as NCCL wants it. Without exit-on-error, which would end the ranks that still save
-    # by TERM, and the job by that code.
-    on_all_ranks+=(flux run "--nodes=$nodes" "--ntasks=$ranks" "--cores-per-task=$cpus" -o gpu-affinity=off
+    # Each rank has cores of its own, and sees all GPUs of its node, as NCCL wants it. Without exit-on-error, which would end
+    # the ranks that still save by TERM, and the job by that code.
+    on_all_ranks+=(flux run "--nodes=$nodes" "--ntasks=$ranks" "--cores-per-task=$cpus" -o cpu-affinity=per-task -o gpu-affinity=off
       ${DDPM_FLUX_PMI:+-o "pmi=$DDPM_FLUX_PMI"})
     tell_ranks() { flux job killall --force "--signal=$1"; }
     ;;
@@ -108,8 +113,9 @@ until_signalled() {
   [ -z "${stopped_by:=}" ] || return 75
   "$@" &
   pid=$!
-  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1; tell_ranks USR1' USR1
-  trap 'stopped_by=TERM; tell_ranks USR1' TERM
+  # The launcher may have ended in this moment.
+  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1; tell_ranks USR1 || true' USR1
+  trap 'stopped_by=TERM; tell_ranks USR1 || true' TERM
   # A signal ends wait early, with a code of its own.
   while kill -0 "$pid" 2>/dev/null; do
     code=0

@@ -15,10 +15,10 @@ fi
 
 # Submits the words given, and behind them what was to follow this job.
 submit_from_here() {
-  local next=()
-  eval "next=(${DDPM_NEXT:-})" # submit.sh has quoted them
-  [ ${#next[@]} -eq 0 ] || [ $# -eq 0 ] || set -- "$@" --
-  DDPM_BATCH=$batch "$jobs/submit.sh" "$@" "${next[@]}"
+  local words
+  unpack "${DDPM_NEXT:-}" # submit.sh has packed them
+  [ ${#words[@]} -eq 0 ] || [ $# -eq 0 ] || set -- "$@" --
+  DDPM_BATCH=$batch "$jobs/submit.sh" "$@" "${words[@]}"
 }
 
 # Ends the job with exit code $1, and has the next stage begin if that is 0.
@@ -98,29 +98,35 @@ go_back() {
   printf 'it is not taken back: submit it again\n' >&2
 }
 
+# Prints why a training that has ended with exit code $1 is to come back; or nothing.
+why_again() {
+  case $1 in
+    0 | 1 | 2 | 3 | 4 | 6) ;; # the program has done its work, or has said why it cannot
+    126 | 127) ;;             # there is no such program, or the system cannot load it
+    75) printf stopped ;;
+    *) "${batch}_failure" "$1" ;; # 5, or a code that the program does not have: launchers have many for lost ranks
+  esac
+}
+
 # train CONFIG.toml [--sweep FILE] [MORE.toml ...] [--section.key VALUE ...]; the script says max_restarts
 train() {
-  local arguments by_clock why='' code=0
+  local arguments by_clock unlock=() why='' code=0
   [ -n "$job" ] || die "this script wants a job of Slurm: sbatch jobs/train.sbatch CONFIG.toml"
   [[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
   [ $# -gt 0 ] || die "no configuration: wanted: CONFIG.toml [--section.key VALUE ...]"
   read_sweep "$@"
-  read_clock "$@"
+  read_clock "${arguments[@]}"
 
   [ "$restarts" -eq 0 ] || why=$("${batch}_unwanted_node")
   [ -z "$why" ] || [ "$restarts" -ge "$max_restarts" ] || go_back "$why" train "${arguments[@]}"
 
   printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${arguments[*]}"
-  until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" || code=$?
+  # The program knows earlier starts of a job of Slurm by its number; that of this job has ended as well.
+  [ -z "${rerun:-}" ] || unlock=(--force-unlock)
+  until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" "${unlock[@]}" || code=$?
 
   why=
-  if [ "$stopped_by" = TERM ]; then
-    : # somebody wants it to end
-  elif [ "$code" -eq 75 ]; then
-    why=stopped
-  elif [ "$code" -eq 5 ] || [ "$code" -gt 128 ]; then
-    why=$("${batch}_failure" "$code")
-  fi
+  [ "$stopped_by" = TERM ] || why=$(why_again "$code") # TERM: somebody wants it to end
   [ -z "$why" ] || go_back "$why" train "${arguments[@]}"
   finish "$code"
 }

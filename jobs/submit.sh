@@ -61,7 +61,7 @@ submit_first() {
     shift
   done
   export DDPM_NEXT=
-  [ $# -eq 0 ] || DDPM_NEXT=$(quoted "${@:2}")
+  [ $# -eq 0 ] || DDPM_NEXT=$(packed "${@:2}")
   submit "${words[@]}"
 }
 
@@ -92,7 +92,7 @@ each_stage check "$@"
 batch=${DDPM_BATCH:-$(find_batch)}
 case $batch in
   slurm) command=sbatch suffix=SBATCH && each_stage submit "$@" ;;
-  pbs) command=qsub suffix=QSUB && submit_first "$@" ;;
+  pbs) command=qsub suffix=QSUB && pbs_check && submit_first "$@" ;;
   flux) command='flux batch' suffix=FLUX && submit_first "$@" ;;
   *) fail "DDPM_BATCH is '$batch'; wanted: slurm, pbs or flux" ;;
 esac

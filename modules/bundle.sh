@@ -142,6 +142,8 @@ make_bundle() {
     note "$(grep -c '^Package:' "$temporary/debian/Packages") packages, $(du -sh "$temporary/debian" | cut -f1)"
   fi
 
+  [ "$with_tests" = no ] || [ "$with_packages" = no ] || note "the bare Debian of the test of images is left out: packaging/debian_root.sh makes it, by a network"
+
   say "Wheels"
   "${PYTHON:-python3}" -I -m venv "$temporary/python" || fail "${PYTHON:-python3} -m venv failed; Debian has it in the package python3-venv."
   bundle_wheels "$temporary/wheels" "$temporary/python" --no-deps "${wheels[@]}"
@@ -195,6 +197,13 @@ install_from() {
   pip_options+=(--no-index --find-links "$folder/wheels")
 }
 
+# Ends where wheels come from a bundle that was made for another Python.
+expect_python_of_bundle() {
+  local python=${PYTHON:-python3}
+  [ -z "$python_of_bundle" ] || [ "$(this_python)" = "$python_of_bundle" ] ||
+    fail "the bundle's wheels are for Python $python_of_bundle, and $python is $(this_python); name another with PYTHON=FILE."
+}
+
 # Installs what the bundle $1 holds.
 install_bundle() {
   local file=$1 facts cache asked
@@ -203,6 +212,10 @@ install_bundle() {
   read_arguments "${asked[@]}"
   python_of_bundle=$(bundle_value python <<<"$facts")
   cache=$(absolute_cache)
+  # A system without Python gets that of its release from the bundle.
+  if have "${PYTHON:-python3}" && [ -z "$(site_libtorch)$(cached_libtorch "$cache/libtorch-$torch_version")" ]; then
+    expect_python_of_bundle
+  fi
   say "Bundle"
   note "made with ${asked[*]} at commit $(bundle_value commit <<<"$facts")"
   mkdir -p "$cache" || fail "the cache folder $cache cannot be made; name another with DDPM_CACHE=DIR."

@@ -51,16 +51,6 @@ readonly test_packages=(
   fonts-dejavu-core fonts-dejavu-extra chromium
   tcl8.6 lua5.3 lua-bit32 lua-filesystem lua-json lua-posix lua-term
 )
-# What is built for Arm, without LibTorch: the compiler runs here, the libraries are Debian's for arm64. Of what these depend on,
-# programs are left out.
-readonly arm_packages=(g++-aarch64-linux-gnu qemu-user-static)
-readonly arm_libraries=(
-  libc6-dev libstdc++6 libgomp1 libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev
-  libpng-dev libjpeg62-turbo-dev zlib1g-dev libdeflate-dev liblz4-dev libzstd-dev
-  libwebp-dev libtiff-dev libarchive-dev libkissfft-dev libfreetype-dev
-  libssl-dev libgtest-dev libgmock-dev libopenmpi-dev libhdf5-openmpi-dev
-)
-readonly arm_left_out='gcc|g\+\+|cpp|gfortran|binutils|perl|python3|openssh|debconf|adduser|passwd|systemd|udev|bash|dash|coreutils|dpkg|tar|sed|grep'
 # Only one of these can be installed, so the tests have both unpacked in the cache; the last line above is what they need.
 readonly module_systems=(lmod environment-modules)
 # Unpacked into the cache, unless the last of the files is installed.
@@ -74,6 +64,10 @@ apt_options=()
 pip_options=(--quiet --disable-pip-version-check --no-cache-dir --no-input --retries 3)
 # shellcheck source=modules/bundle.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bundle.sh"
+# shellcheck source=modules/arm.sh
+. "$(dirname "${BASH_SOURCE[0]}")/arm.sh"
+# shellcheck source=modules/test_systems.sh
+. "$(dirname "${BASH_SOURCE[0]}")/test_systems.sh"
 fail() {
   printf 'modules/setup.sh: %s\n' "$1" >&2
   shift
@@ -185,9 +179,7 @@ install_libtorch() {
   fi
   local python=${PYTHON:-python3}
   have "$python" || fail "$python is needed to fetch LibTorch from PyPI, and is not there."
-  if [ -n "$python_of_bundle" ] && [ "$(this_python)" != "$python_of_bundle" ]; then
-    fail "the bundle's wheels are for Python $python_of_bundle, and $python is $(this_python); name another with PYTHON=FILE."
-  fi
+  expect_python_of_bundle
   lock_cache "$cache"
   if [ -n "$(cached_libtorch "$final")" ]; then
     return  # the run that was waited for has done it
@@ -238,102 +230,6 @@ install_cuda() {
   ln -sf "libcudart.so.${cuda_version%.*}" "$cuda/lib/libcudart.so"
   "$cuda/bin/nvcc" --version >/dev/null || fail "nvcc was installed, but does not start (the reason is above)."
   touch "$cuda/.whole"
-}
-
-# --- Arm --------------------------------------------------------------------------------------------------------------
-
-# Makes the cache's folder arm64: a root with Debian's libraries for 64-bit Arm, which this system's dpkg need not know of. The
-# package lists of that architecture lie there, too.
-fetch_arm_libraries() {
-  local cache=$1 final=$1/arm64 incoming=$1/.incoming-arm64 state packages link
-  local names=("${arm_libraries[@]}")
-  lock_cache "$cache"
-  if [ -d "$final" ]; then
-    note "in the cache: $final"
-    return
-  fi
-  have apt-get || fail "the libraries for Arm are Debian packages, and this system has no apt-get."
-  check_room "$cache" "Arm's libraries" 2
-  rm -rf "$incoming"
-  state=$incoming/.apt
-  mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
-  : >"$state/status"
-  local arm=(-o APT::Architecture=arm64 -o Dir::State="$state" -o Dir::State::status="$state/status" -o Dir::State::lists="$state/lists"
-    -o Dir::Cache="$state/cache" -o APT::Sandbox::User=root -o APT::Install-Recommends=false)
-  note "unpacking ${names[*]} for arm64 into $final"
-  quietly '' apt "${arm[@]}" update -o APT::Update::Error-Mode=any || fail "apt-get could not fetch the package lists of arm64 (its messages are above)."
-  packages=$(apt "${arm[@]}" --simulate install "${names[@]}" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -vE "^($arm_left_out)(-|$)") ||
-    fail "apt-get knows no libraries for arm64."
-  # shellcheck disable=SC2086  # names, one a word
-  (cd "$state" && quietly '' apt "${arm[@]}" download $packages) || fail "apt-get could not fetch the libraries (its messages are above)."
-  find "$state" -maxdepth 1 -name '*.deb' -exec dpkg -x {} "$incoming" \;
-  # What is linked by an absolute name lies below this root.
-  find "$incoming" -type l -lname '/*' -print0 | while IFS= read -r -d '' link; do
-    ln -sfnr "$incoming$(readlink "$link")" "$link"
-  done
-  rm -rf "$state"
-  mv "$incoming" "$final"
-}
-
-# Adds LibTorch for 64-bit Arm to the folder arm64 of the cache $1, where cmake/aarch64.cmake looks for it.
-fetch_arm_libtorch() {
-  local cache=$1 final=$1/arm64/opt/libtorch-$torch_version incoming=$1/.incoming-arm64-libtorch platform
-  local platforms=()
-  lock_cache "$cache"
-  if [ -d "$final" ]; then
-    note "in the cache: $final"
-    return
-  fi
-  check_room "$cache" "LibTorch for Arm" 3
-  note "unpacking ${wheels[*]} for Arm into $final (420 MB)"
-  rm -rf "$incoming"
-  "${PYTHON:-python3}" -I -m venv "$incoming/python" || fail "${PYTHON:-python3} -m venv failed; Debian has it in the package python3-venv."
-  for platform in manylinux_2_28 manylinux_2_25 manylinux2014; do platforms+=(--platform "${platform}_aarch64"); done
-  "$incoming/python/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-input --no-deps --no-compile \
-    --retries 3 --only-binary=:all: --python-version 3.11 "${platforms[@]}" --target "$incoming/site" "${wheels[@]}" ||
-    fail "pip could not fetch LibTorch for Arm (its messages are above)."
-  mkdir -p "$(dirname "$final")"
-  mv "$incoming/site" "$final"
-  rm -rf "$incoming"
-}
-
-# --- Module systems, for tests ----------------------------------------------------------------------------------------
-
-# Without them their test is absent, which its configuration says.
-fetch_module_systems() {
-  local cache=$1 final=$1/module-systems incoming=$1/.incoming-module-systems package
-  lock_cache "$cache"
-  if [ -d "$final" ]; then
-    note "in the cache: $final"
-    return
-  fi
-  rm -rf "$incoming"
-  for package in "${module_systems[@]}"; do
-    note "unpacking the Debian package $package into $final"
-    mkdir -p "$incoming/$package"
-    if ! download_package "$package" "$incoming"; then
-      note "going on without: apt-get could not fetch it (its messages are above)"
-      return
-    fi
-    dpkg -x "$incoming/$package"_*.deb "$incoming/$package"
-    rm "$incoming/$package"_*.deb
-  done
-  mv "$incoming" "$final"
-}
-
-# --- A bare Debian, for tests of images -------------------------------------------------------------------------------
-
-# Without it their test is absent, which its configuration says.
-fetch_debian_root() {
-  local cache=$1 final=$1/debian-root.tar
-  lock_cache "$cache"
-  if [ -e "$final" ]; then
-    note "in the cache: $final"
-    return
-  fi
-  note "making $final (250 MB)"
-  quietly '' "$(dirname "${BASH_SOURCE[0]}")/../packaging/debian_root.sh" "$final" ||
-    note "going on without: mmdebstrap could not make it (its messages are above)"
 }
 
 # --- Pictures and fonts -----------------------------------------------------------------------------------------------
@@ -473,6 +369,7 @@ if [ -n "$from_bundle" ]; then
   [ $# -eq 2 ] || refuse_argument modules/setup.sh "$*" "--from-bundle FILE stands alone, because the file says what it was made for"
   install_bundle "$from_bundle"
 elif [ -n "$bundle" ]; then
+  [ $with_arm = no ] || refuse_argument modules/setup.sh "$*" "a bundle holds nothing for another processor"
   make_bundle "$bundle"
 else
   install_all

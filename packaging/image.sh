@@ -9,6 +9,7 @@
 # TARBALL is packages/ddpm-VERSION-linux-x86_64-cpu.tar.gz of cpack, and FOLDER is new; the image in it is called VERSION. With the
 # Debian package umoci, and root or not.
 set -euo pipefail
+umask 022 # everybody may read what is in an image, whoever makes it
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=modules/common.sh
 . "$here/../modules/common.sh"
@@ -27,6 +28,7 @@ version=${BASH_REMATCH[2]}
 tarball=$(realpath -- "$1") folder=$(realpath -m -- "$2")
 [ -e "$tarball" ] || refuse_argument $script "$1" "there is no such file"
 [ ! -e "$folder" ] || refuse_argument $script "$2" "it is there already"
+[ -d "$(dirname "$folder")" ] || refuse_argument $script "$2" "the folder that it is to be made in is not there"
 
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -44,7 +46,8 @@ umoci init --layout "$work/image"
 umoci new --image "$image"
 umoci raw add-layer --image "$image" "$root"
 mkdir "$work/ddpm"
-tar -xf "$tarball" -C "$work/ddpm" --strip-components=1
+tar -xf "$tarball" -C "$work/ddpm" --strip-components=1 --no-same-owner
+chmod -R go=u,go-w "$work/ddpm"
 umoci insert "${rootless[@]}" --image "$image" "$work/ddpm" /opt/ddpm
 # Ranks in containers of their own may not read each other's memory, which Open MPI's shared memory would try.
 umoci config --image "$image" --os linux --architecture "$(dpkg --print-architecture)" \

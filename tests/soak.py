@@ -42,6 +42,7 @@ ENDLESS = 10_000_000  # steps
 DISK_MIB = 512
 MOST_IDLE_STARTS = 12  # in a row, without a step: then the run does not get on
 LIMIT_S = 3 * 3600  # of what follows the soak
+STOPPED = 75
 UNEXPECTED = {0: "done", 1: "a bug", 2: "configuration", 3: "data", 6: "numerics"}
 
 
@@ -54,15 +55,23 @@ class Soak:
         self.args, self.work = args, work
         self.said = work / "said.txt"
         self.mark = uuid.uuid4().hex
-        self.disk = Disk(work / "disk", DISK_MIB) if "disk" in args.kinds else None
-        self.run = (self.disk.folder if self.disk else work) / "run"
-        self.dataset = make_dataset(work / "squares", 256, args.size)
-        self.place = make_place(args, self.said, self.mark)
+        self.disk = self.place = self.dataset = None
+        self.run = work / ("disk/run" if "disk" in args.kinds else "run")
         self.record, self.acknowledged = Record(self.run), Acknowledged()
         self.faults, self.ends, self.launches = [], [], []
         self.idle_starts, self.seen_step = 0, 0
         self.loads = []  # of the machine, twice a minute
         self.began = time.monotonic()
+
+    def set_up(self):
+        """Makes what the run needs. Where that fails, the soak cannot be done here."""
+        try:
+            if "disk" in self.args.kinds:
+                self.disk = Disk(self.work / "disk", DISK_MIB)
+            self.dataset = make_dataset(self.work / "squares", 256, self.args.size, inherited=places.without_launchers())
+            self.place = make_place(self.args, self.said, self.mark)
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            refuse(" ".join(str(error).split()))
 
     @property
     def now(self):
@@ -114,8 +123,7 @@ class Soak:
     def ended(self, code):
         """What a user does before the command is repeated."""
         self.ends.append((self.now, code))
-        if code in UNEXPECTED:
-            raise Lost(f"a start has ended with exit code {code} ({UNEXPECTED[code]})")
+        expect(code)
         self.idle_starts = self.idle_starts + 1 if self.record.newest == self.seen_step else 0
         self.seen_step = self.record.newest
         if self.idle_starts > MOST_IDLE_STARTS:
@@ -136,7 +144,7 @@ class Soak:
         return []
 
     def damage(self, fault):
-        """Whoever damages a run's only checkpoint has nothing to go on from."""
+        """Damages a file of the newest checkpoint and kills a rank; waits until there are two, since the run goes on from the other one."""
         found = self.checkpoints()
         if len(found) < 2 or not self.place.ranks():
             return None
@@ -168,7 +176,11 @@ class Soak:
 
     def stop(self):
         """Asks the run to save and end. Returns the lines of metrics.jsonl of the steps that are saved then."""
-        self.ends.append((self.now, self.place.stop()))
+        code, asked = self.place.stop()
+        self.ends.append((self.now, code))
+        recovered = not self.faults or self.record.recovery(self.faults[-1]["at"]) is not None
+        if asked and recovered and code != STOPPED:
+            raise Lost(f"the run was asked to save and end, and has ended with exit code {code}; wanted: {STOPPED}")
         if self.disk is not None:
             self.disk.free()
         if not self.checkpoints():
@@ -185,17 +197,22 @@ class Soak:
             while (code := self.place.poll()) is None:
                 if time.monotonic() > deadline:
                     raise Lost("the run does not come to its end")
+                self.record.look(self.now)
                 self.place.tend()
                 time.sleep(0.1)
             if code == 0:
                 return
+            expect(code)
         raise Lost(f"the run does not come to its end: exit code {code}")
 
     def unbroken(self, last):
-        """Trains the same run without faults, on this machine; returns its folder and the seconds that it took."""
+        """Trains the same run without faults, by the launcher that was given, or else by mpirun on this machine; returns its folder and
+        the seconds that it took."""
         run = self.work / "unbroken"
         config = self.config(run)
-        place = places.OnMachine(os.environ["DDPM"], self.work / "unbroken.txt", f"{self.mark}-unbroken", self.args.reference_ranks)
+        program, said, mark, words = os.environ["DDPM"], self.work / "unbroken.txt", f"{self.mark}-unbroken", self.args.launcher
+        place = (places.UnderLauncher(program, said, mark, shlex.split(words)) if words
+                 else places.OnMachine(program, said, mark, self.args.reference_ranks))  # fmt: skip
         began = time.monotonic()
         try:
             place.begin(config, "--train.steps", last, "--checkpoint.every_steps", ENDLESS)
@@ -212,9 +229,9 @@ class Soak:
     def judge(self, last):
         """What is wrong with the run that has come to its last step, as texts."""
         wrong = account.what_is_wrong(self.run, metrics(self.run), last)
-        wrong += self.acknowledged.lost(self.text())
+        wrong += self.acknowledged.lost(self.text(), self.record.starts_with_steps())
         verified = subprocess.run([os.environ["DDPM"], "checkpoint", "verify", str(self.run)], capture_output=True, text=True,
-                                  timeout=600, check=False)  # fmt: skip
+                                  timeout=600, check=False, env=places.without_launchers())  # fmt: skip
         if verified.returncode != 0:
             wrong.append(f"ddpm checkpoint verify: exit code {verified.returncode}: {verified.stderr.strip()}")
         return wrong
@@ -225,9 +242,18 @@ class Soak:
         return {"weights": account.weights(self.run), "weights_unbroken": account.weights(run), "unbroken_seconds": round(seconds, 1)}
 
     def close(self):
-        self.place.close()
-        if self.disk is not None:
-            self.disk.remove()
+        try:
+            if self.place is not None:
+                self.place.close()
+        finally:
+            if self.disk is not None:
+                self.disk.remove()
+
+
+def expect(code):
+    """Throws Lost for the exit code of a start that no fault explains."""
+    if code in UNEXPECTED:
+        raise Lost(f"a start has ended with exit code {code} ({UNEXPECTED[code]})")
 
 
 def make_place(args, said, mark):
@@ -287,8 +313,12 @@ def arguments():
         args.reference_ranks = args.ranks
     if min(args.minutes, args.failure_every, args.ranks, args.save_every) <= 0 or (args.nodes and args.ranks % args.nodes):
         refuse("minutes, seconds, ranks and steps are above 0, and ranks are a multiple of nodes")
+    if 60 * args.minutes < args.failure_every:
+        refuse(f"a failure every {args.failure_every:g} s is none in {args.minutes:g} minutes: nothing would be tested")
     if not Path(os.environ["DDPM"]).exists():
         refuse(f"there is no {os.environ['DDPM']}: build it, or set DDPM")
+    if args.launcher and args.reference_ranks not in (0, args.ranks):
+        refuse(f"--reference-ranks {args.reference_ranks}: the unbroken run has the ranks that --launcher starts; wanted: 0 or {args.ranks}")
     if args.work and args.work.exists():
         refuse(f"{args.work} is there already; wanted: a new folder")
     return args
@@ -301,7 +331,12 @@ def soak(args, work):
     told = {"command": shlex.join(sys.argv), "seed": args.seed, "processors": os.cpu_count(), "wrong": []}
     it = Soak(args, work)
     try:
+        it.set_up()
         wall, told["faults_left"] = it.disturb(faults, 60 * args.minutes)
+        if not it.faults:
+            refuse(f"no fault was injected: the first one ({faults[0].kind}) found nothing that it could hit, so nothing was tested")
+        if told["faults_left"]:
+            print(f"{told['faults_left']} of {len(faults)} faults found nothing in time that they could hit", flush=True)
         lines = it.stop()
         told |= account.figures(it.record, it.faults, list(it.ends), list(it.launches), wall, lines)
         told |= {"load": {"mean": round(statistics.mean(it.loads), 2), "highest": round(max(it.loads), 2)}, "schedule": it.faults}
@@ -316,7 +351,11 @@ def soak(args, work):
     except (Lost, AssertionError) as error:
         told["wrong"] += [str(error), "the starts said last:\n" + "\n".join(it.text().splitlines()[-20:])]
     finally:
-        it.close()
+        try:
+            it.close()
+        except AssertionError as error:
+            told["wrong"].append(str(error))
+            print(f"tests/soak.py: {error}", file=sys.stderr)
     return told
 
 

@@ -10,7 +10,8 @@
 namespace ddpm::base {
 
 std::optional<ParentLauncher> parent_launcher() {
-  constexpr std::array<std::string_view, 3> kCommands = {"mpirun", "mpiexec", "orterun"};
+  // mpirun of Open MPI 5 becomes prterun.
+  constexpr std::array<std::string_view, 4> kCommands = {"mpirun", "mpiexec", "orterun", "prterun"};
   constexpr std::array<std::string_view, 3> kDaemons = {"orted", "prted", "hydra_pmi_proxy"};
   ParentLauncher parent{.pid = getppid(), .name = {}};
   std::ifstream file("/proc/" + std::to_string(parent.pid) + "/comm");

@@ -48,9 +48,13 @@ constexpr Wish kWishes[] = {
      "2048", "large jobs have more messages under way than the default has room for"},
     {"FI_CXI_RDZV_PROTO", Severity::note, [](std::string_view value) { return value == "alt_read"; }, "alt_read",
      "the rendezvous for NCCL's messages; the launcher has to allow it (srun --network=disable_rdzv_get)"},
-    {"NCCL_SOCKET_IFNAME", Severity::note, [](std::string_view value) { return mentions(value, "hsn"); }, "hsn",
+    // "^hsn" is all but these.
+    {"NCCL_SOCKET_IFNAME", Severity::note,
+     [](std::string_view value) { return !value.starts_with('^') && mentions(value, "hsn"); }, "hsn",
      "NCCL's ranks otherwise find each other through any interface, such as the one for management"},
-    {"NCCL_NET_GDR_LEVEL", Severity::note, [](std::string_view value) { return !value.empty(); }, "PHB",
+    // LOC, which is 0 in NCCL's older numbers, is for no adapter at all.
+    {"NCCL_NET_GDR_LEVEL", Severity::note,
+     [](std::string_view value) { return !value.empty() && value != "LOC" && value != "0"; }, "PHB",
      "adapters then read and write the memory of GPUs themselves"},
 };
 constexpr Wish kCrossNic = {"NCCL_CROSS_NIC", Severity::note, [](std::string_view value) { return value == "1"; }, "1",

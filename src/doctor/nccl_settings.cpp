@@ -44,7 +44,7 @@ void add_settings(const base::Path& file, std::map<std::string, std::string>& se
 
 std::map<std::string, std::string> nccl_file_settings(const comm::Environment& environment, const base::Path& root) {
   std::map<std::string, std::string> settings;
-  if (const auto own = environment("NCCL_CONF_FILE")) {
+  if (const auto own = environment("NCCL_CONF_FILE"); own && !own->empty()) {
     add_settings(*own, settings);
   } else if (const auto home = environment("HOME")) {
     add_settings(base::Path(*home) / ".nccl.conf", settings);

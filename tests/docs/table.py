@@ -138,6 +138,8 @@ LISTED = [
     Listed("docs/sites.md", "podman build", "needs a registry of base images", "tests/package/recipes_test.py"),
     Listed("docs/sites.md", "apptainer", "needs Apptainer; the page says that it is not tested"),
     Listed("docs/sites.md", "mpirun -np 4 apptainer", "needs Apptainer; the page says that it is not tested"),
+    Listed("docs/sites.md", "packaging/debian_root.sh", "fetches packages", "tests/package/recipes_test.py"),
+    Listed("docs/sites.md", "srun --mpi=pmi2", "needs Apptainer; the page says that it is not tested"),
     Listed("docs/sites.md", "srun --mpi=pmix", "needs Apptainer; the page says that it is not tested"),
     Listed("docs/tutorial-fields.md", "examples/superresolution/run.sh", "is run as the head of the script has it; the page's other commands "
            "are its parts", "examples/superresolution/run.sh"),

@@ -87,16 +87,31 @@ TEST(JudgeSlingshot, EachVariableThatIsMissingIsAFinding) {
 }
 
 TEST(JudgeSlingshot, ValuesThatDoNotFitAreShown) {
-  for (const auto& [name, value, fits] :
-       {std::tuple("FI_MR_CACHE_MONITOR", "memhooks", false), std::tuple("FI_MR_CACHE_MONITOR", "kdreg2", true),
-        std::tuple("FI_CXI_DISABLE_HOST_REGISTER", "0", false), std::tuple("FI_CXI_DEFAULT_CQ_SIZE", "32768", false),
-        std::tuple("FI_CXI_DEFAULT_CQ_SIZE", "262144", true), std::tuple("FI_CXI_RX_MATCH_MODE", "hardware", false),
-        std::tuple("FI_CXI_RX_MATCH_MODE", "software", true), std::tuple("NCCL_SOCKET_IFNAME", "eth0", false),
-        std::tuple("NCCL_SOCKET_IFNAME", "hsn", true), std::tuple("FI_PROVIDER", "tcp", false),
-        std::tuple("FI_PROVIDER", "cxi", true), std::tuple("FI_PROVIDER", "^cxi", false),
-        std::tuple("FI_PROVIDER", "^tcp", true), std::tuple("FI_PROVIDER", "lnx", true),
-        std::tuple("MPICH_GPU_SUPPORT_ENABLED", "1", false), std::tuple("MPICH_GPU_SUPPORT_ENABLED", "0", true),
-        std::tuple("NCCL_NET", "socket", false), std::tuple("NCCL_NET", "Libfabric", true)}) {
+  for (const auto& [name, value, fits] : {std::tuple("FI_MR_CACHE_MONITOR", "memhooks", false),
+                                          std::tuple("FI_MR_CACHE_MONITOR", "kdreg2", true),
+                                          std::tuple("FI_CXI_DISABLE_HOST_REGISTER", "0", false),
+                                          std::tuple("FI_CXI_DEFAULT_CQ_SIZE", "32768", false),
+                                          std::tuple("FI_CXI_DEFAULT_CQ_SIZE", "262144", true),
+                                          std::tuple("FI_CXI_RX_MATCH_MODE", "hardware", false),
+                                          std::tuple("FI_CXI_RX_MATCH_MODE", "software", true),
+                                          std::tuple("NCCL_SOCKET_IFNAME", "eth0", false),
+                                          std::tuple("NCCL_SOCKET_IFNAME", "hsn", true),
+                                          std::tuple("NCCL_SOCKET_IFNAME", "=hsn0", true),
+                                          std::tuple("NCCL_SOCKET_IFNAME", "^hsn", false),
+                                          std::tuple("NCCL_SOCKET_IFNAME", "^lo,hsn1", false),
+                                          std::tuple("NCCL_NET_GDR_LEVEL", "LOC", false),
+                                          std::tuple("NCCL_NET_GDR_LEVEL", "0", false),
+                                          std::tuple("NCCL_NET_GDR_LEVEL", "SYS", true),
+                                          std::tuple("NCCL_NET_GDR_LEVEL", "3", true),
+                                          std::tuple("FI_PROVIDER", "tcp", false),
+                                          std::tuple("FI_PROVIDER", "cxi", true),
+                                          std::tuple("FI_PROVIDER", "^cxi", false),
+                                          std::tuple("FI_PROVIDER", "^tcp", true),
+                                          std::tuple("FI_PROVIDER", "lnx", true),
+                                          std::tuple("MPICH_GPU_SUPPORT_ENABLED", "1", false),
+                                          std::tuple("MPICH_GPU_SUPPORT_ENABLED", "0", true),
+                                          std::tuple("NCCL_NET", "socket", false),
+                                          std::tuple("NCCL_NET", "Libfabric", true)}) {
     SCOPED_TRACE(std::string(name) + "=" + value);
     Survey survey = slingshot_survey(2, 2);
     set_everywhere(survey, name, value);

@@ -46,6 +46,7 @@ TEST(NcclSettings, TheUsersFileCountsBeforeTheHosts) {
             (Settings{{"NCCL_CROSS_NIC", "1"}, {"NCCL_SOCKET_IFNAME", "=hsn0"}}));
   EXPECT_EQ(nccl_file_settings(environment_of({home}), tree.root()).at("NCCL_CROSS_NIC"), "0");
   EXPECT_EQ(nccl_file_settings(environment_of({home, {"NCCL_CONF_FILE", own}}), tree.root()).at("NCCL_CROSS_NIC"), "2");
+  EXPECT_EQ(nccl_file_settings(environment_of({home, {"NCCL_CONF_FILE", ""}}), tree.root()).at("NCCL_CROSS_NIC"), "0");
   EXPECT_TRUE(nccl_file_settings(environment_of({}), tree.path("empty")).empty());
 }
 

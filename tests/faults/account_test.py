@@ -1,14 +1,23 @@
-"""The account of a soak on runs that are written by hand: what counts as lost, how goodput is reckoned, and what is noticed."""
+"""The account of a soak on runs that are written by hand: what counts as lost, how goodput is reckoned, and what is noticed; and when a
+soak has tested nothing, or not what it should."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
 import shutil
 import sys
+import types
 import unittest
+from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "faults"))
+TESTS = pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests"
+sys.path[:0] = [str(TESTS / "faults"), str(TESTS)]
 import account  # noqa: E402
+import places  # noqa: E402
+import processes  # noqa: E402
+import soak  # noqa: E402
 from record import Acknowledged, Record, seconds_of_useful_steps  # noqa: E402
 from schedule import KINDS, schedule  # noqa: E402
 
@@ -135,6 +144,17 @@ class Acknowledgements(unittest.TestCase):
         (wrong,) = Acknowledged().lost(said + self.GOES_ON.format(11))
         self.assertIn("from step 10, after step 20", wrong)
 
+    def test_paths_may_have_blanks(self):
+        said = (self.WRITTEN.format(10) + self.WRITTEN.format(20) + self.GOES_ON.format(11)).replace(" run", " /scratch/my own/run")
+        (wrong,) = Acknowledged().lost(said, 1)
+        self.assertIn("from step 10, after step 20", wrong)
+
+    def test_a_start_that_does_not_say_where_it_goes_on_is_noticed(self):
+        said = self.WRITTEN.format(10) + self.GOES_ON.format(11)
+        self.assertEqual(Acknowledged().lost(said, 1), [])
+        (wrong,) = Acknowledged().lost(said, 2)
+        self.assertIn("2 starts have made steps, and 1 have said", wrong)
+
     def test_what_was_damaged_may_be_lost_until_it_is_written_again(self):
         said = self.WRITTEN.format(10) + self.WRITTEN.format(20)
         acknowledged = Acknowledged()
@@ -142,6 +162,100 @@ class Acknowledgements(unittest.TestCase):
         again = said + self.GOES_ON.format(11) + self.WRITTEN.format(20)
         self.assertEqual(acknowledged.lost(again + self.GOES_ON.format(21)), [])
         self.assertEqual(len(acknowledged.lost(again + self.GOES_ON.format(11))), 1)
+
+
+class Place:
+    """A place in which nothing is trained: each start ends with the next of some exit codes."""
+
+    def __init__(self, *codes, asked=True):
+        self.codes, self.asked, self.began = list(codes), asked, 0
+
+    def begin(self, *_arguments):
+        self.began += 1
+
+    def tend(self):
+        pass
+
+    def ranks(self):
+        return {}
+
+    def poll(self):
+        return self.codes.pop(0)
+
+    def stop(self):
+        return self.codes.pop(0), self.asked
+
+    def close(self):
+        pass
+
+
+class Soaks(unittest.TestCase):
+    def setUp(self):
+        self.work = WORK / "soaks"
+        shutil.rmtree(self.work, ignore_errors=True)
+        (self.work / "run" / "checkpoints" / "step-00000002").mkdir(parents=True)
+        (self.work / "run" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines(1, 2, 3)))
+        self.args = types.SimpleNamespace(kinds=["rank"], seed=1, minutes=0.02, failure_every=0.5, size=16, ranks=2, micro_size=2, channels=(8,),
+                                          save_every=5, step_timeout=5, launcher="mpirun", nodes=0, link_mbit=0, reference_ranks=0)  # fmt: skip
+        self.soak = soak.Soak(self.args, self.work)
+
+    def stopped(self, code, asked=True, recovered=True):
+        self.soak.place = Place(code, asked=asked)
+        self.soak.faults = [{"at": 5.0}]
+        self.soak.record.begins = [(0.5, 0), (6.0, 1)]
+        self.soak.record.steps = [(1.0, 1), *([(7.0, 2)] if recovered else [])]
+        return self.soak.stop()
+
+    def test_a_run_that_was_asked_to_save_and_end_has_done_so(self):
+        self.assertEqual([line["step"] for line in self.stopped(75)], [1, 2])
+        for code in (0, 5, 137):
+            with self.assertRaisesRegex(soak.Lost, f"has ended with exit code {code}; wanted: 75"):
+                self.stopped(code)
+        # Without ranks nobody was asked, and a fault just before the end has its own exit code.
+        self.stopped(137, asked=False)
+        self.stopped(137, recovered=False)
+
+    def test_a_bug_in_the_last_start_is_not_tried_again(self):
+        self.soak.place = Place(1, 0)
+        with self.assertRaisesRegex(soak.Lost, r"exit code 1 \(a bug\)"):
+            self.soak.finish(10)
+        self.soak.place = Place(4, 0)
+        self.soak.finish(10)
+        self.assertEqual(self.soak.place.began, 2)
+
+    def refusal(self, refused=None):
+        """What is said of a soak, or of what else is refused with exit code 2."""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()), self.assertRaises(SystemExit) as ended:
+            refused() if refused else soak.soak(self.args, self.work)
+        self.assertEqual(ended.exception.code, 2)
+        self.assertEqual(said.getvalue().count("\n"), 1, said.getvalue())
+        return said.getvalue()
+
+    def test_a_soak_without_a_fault_is_none(self):
+        with mock.patch.object(sys, "argv", ["soak.py", "--minutes", "0.5", "--failure-every", "60"]):
+            self.assertIn("a failure every 60 s is none in 0.5 minutes", self.refusal(soak.arguments))
+        place = Place(*[None] * 10000)
+        place.inject = lambda _fault: None
+        with mock.patch.object(soak, "make_dataset"), mock.patch.object(soak, "make_place", lambda *_: place):
+            self.assertIn("no fault was injected: the first one (rank) found nothing that it could hit", self.refusal())
+
+    def test_what_cannot_be_set_up_is_one_line(self):
+        with mock.patch.object(soak, "make_dataset", side_effect=AssertionError("ddpm data create: exit code 5\nddpm: error: alone\n")):
+            self.assertIn("ddpm data create: exit code 5 ddpm: error: alone", self.refusal())
+
+    def test_a_program_that_is_started_bare_sees_nothing_of_an_allocation(self):
+        told = {name: "2" for name in ("SLURM_NTASKS", "SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "FLUX_JOB_SIZE", "OMPI_COMM_WORLD_SIZE")}
+        with mock.patch.dict(os.environ, {**told, "OMPI_MCA_btl": "tcp"}):
+            left = places.without_launchers()
+        self.assertEqual(set(told) & set(left), set())
+        self.assertLessEqual({"OMPI_MCA_btl", "PATH"}, set(left))
+
+    def test_what_sigkill_does_not_end_is_named(self):
+        stuck = processes.Process(2**22 + 1, "ddpm", "D", 1, "host")
+        with mock.patch.object(processes, "marked", lambda _mark: [stuck]), mock.patch.object(processes, "KILL_PATIENCE_S", 0.2):
+            with self.assertRaisesRegex(AssertionError, r"these are left 0.2 s after SIGKILL: ddpm \(4194305, in state D\)"):
+                processes.end_all("mark", 0)
 
 
 if __name__ == "__main__":

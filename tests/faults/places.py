@@ -7,6 +7,7 @@ command again, or Slurm's own requeue.
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,14 @@ from launcher import MPIRUN, SRUN_MPI  # noqa: E402
 
 NODE_IS_BACK_AFTER_S = 15
 PATIENCE_S = 60
+# What batch systems and launchers tell the ranks that they start. Who starts a program bare in an allocation leaves them out:
+# the program would look for the other ranks.
+OF_LAUNCHERS = re.compile(r"SLURM_|PMI|PALS_|FLUX_|OMPI_COMM_WORLD_")
+
+
+def without_launchers():
+    """The environment of this process, for a program that is started bare."""
+    return {name: value for name, value in os.environ.items() if not OF_LAUNCHERS.match(name)}
 
 
 class Place:
@@ -102,14 +111,15 @@ class UnderLauncher(Place):
         return code
 
     def stop(self):
-        """Asks the run to save and end, as soon as its ranks are there, and waits; returns the exit code."""
+        """Asks the run to save and end, as soon as its ranks are there, and waits. Returns the exit code, and whether it was asked: without
+        ranks it has ended by itself."""
         deadline, asked = time.monotonic() + 2 * PATIENCE_S, None
         while self._process.poll() is None:
             asked = asked or self._stop(None)
             if time.monotonic() > deadline:
                 processes.end_all(self.mark, 0)
             time.sleep(0.1)
-        return self.poll()
+        return self.poll(), bool(asked)
 
     def close(self):
         if self._process is not None:
@@ -203,7 +213,7 @@ class UnderSlurm(Place):
         if self.poll() is None:
             self._cluster.client("scancel", self._job)
             self._cluster.wait_for(lambda: self.poll() is not None, "the end of the job", 2 * PATIENCE_S)
-        return self.poll()
+        return self.poll(), ranks_were_there
 
     def tend(self):
         for node, since in list(self._dead.items()):

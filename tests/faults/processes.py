@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 
 MARK = "DDPM_SOAK"
+KILL_PATIENCE_S = 30  # for what SIGKILL ends at once, unless it waits for a disk or a network
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun")
 
@@ -60,12 +61,17 @@ def send(pid, number):
 
 
 def end_all(mark, patience_s):
-    """Waits for the marked processes to end, and then kills them by their numbers. Returns those that it had to kill."""
+    """Waits for the marked processes to end, and then kills them by their numbers. Returns those that it had to kill. AssertionError names
+    those that are left nevertheless."""
     deadline = time.monotonic() + patience_s
     while (left := marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     killed = left
+    deadline = time.monotonic() + KILL_PATIENCE_S
     while left:
+        if time.monotonic() > deadline:
+            names = ", ".join(f"{process.program} ({process.pid}, in state {process.state})" for process in left)
+            raise AssertionError(f"these are left {KILL_PATIENCE_S} s after SIGKILL: {names}")
         for process in left:
             send(process.pid, signal.SIGKILL)
         time.sleep(0.1)

@@ -67,6 +67,9 @@ class Record:
         inside = (when for when, step in self.steps if time < when < next_begin and step > goes_on_from)
         return next(inside, None)
 
+    def starts_with_steps(self):
+        return sum(self.first_step(begin) is not None for begin in self.begins)
+
     def recovery(self, time):
         """When the first step after a time was there that a later start has made; None: none was."""
         later = (self.first_step(begin) for begin in self.begins if begin[0] > time)
@@ -100,15 +103,19 @@ def seconds_of_useful_steps(lines, begins):
 class Acknowledged:
     """Looks for a checkpoint that was reported as written and is not there any more, in all that the starts of a run have said."""
 
-    WRITTEN = re.compile(r"checkpoint \S*step-(\d+) written")
-    GOES_ON = re.compile(r"(?:resuming|starting) \S+: .*, steps? (\d+)")
+    WRITTEN = re.compile(r"checkpoint .*?step-(\d+) written")
+    GOES_ON = re.compile(r"(?:resuming|starting) .+?: .*, steps? (\d+)")
 
     def __init__(self):
         self.damaged = []  # (how much had been said by then, step)
 
-    def lost(self, said):
-        """Starts that went on from before an acknowledged step, as texts, but for checkpoints that were damaged on purpose."""
+    def lost(self, said, starts=0):
+        """Starts that went on from before an acknowledged step, as texts, but for checkpoints that were damaged on purpose. `starts` have
+        made a step, so that each of them has said before where it goes on."""
         found, newest = [], {0}
+        told = len(self.GOES_ON.findall(said))
+        if told < starts:
+            found.append(f"{starts} starts have made steps, and {told} have said from where they go on: the others cannot be judged")
         events = [(match.start(), "written", int(match[1])) for match in self.WRITTEN.finditer(said)]
         events += [(match.start(), "goes on", int(match[1]) - 1) for match in self.GOES_ON.finditer(said)]
         events += [(place, "damaged", step) for place, step in self.damaged]

@@ -2,6 +2,8 @@
 time limit stops comes back until it is done, and no further. tests/slurm/jobs_test.py does the same with a real Slurm.
 """
 
+import base64
+import json
 import os
 import pathlib
 import shutil
@@ -13,6 +15,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 WORK = pathlib.Path.cwd()
 
+from qsub_variables import carried  # noqa: E402
 from stand_ins import Queue  # noqa: E402 - makes what follows importable
 from ddpm_job import sha256_of_model, wait_until  # noqa: E402
 from ddpm_run import DDPM, make_dataset, make_pictures, metrics, write_config  # noqa: E402
@@ -141,6 +144,22 @@ class Batch:
         self.assertIn("is there already: nothing to do", job.said)
         self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in dataset.rglob("*")), before)
 
+    def test_odd_words_arrive_as_they_are_also_when_the_job_comes_back(self):
+        """With a program that notes what it is given, and is stopped once."""
+        program, noted = WORK / "notes its words", WORK / f"noted-{self.system}"
+        program.write_text(f"""#!/bin/bash
+[ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}}" = 0 ] || exit 0
+printf '%s\\0' "${{@:2}}" >>'{noted}'
+[ -e '{noted}.again' ] || {{ touch '{noted}.again' && exit 75; }}
+""")
+        program.chmod(0o755)
+        for path in (noted, pathlib.Path(f"{noted}.again")):
+            path.unlink(missing_ok=True)
+        odd = ["my.toml", "it's", 'say "so"', "back\\slash\\", "0.3,0.8", "\\,", "a line\nbreak", "", " ", "*", "$HOME", "-v", "--fault.max_minutes", "7"]
+        self.submit("train", *odd, DDPM=program)
+        self.assertEqual([job.code for job in self.queue.run_all()], [0, 0])
+        self.assertEqual([os.fsdecode(word) for word in noted.read_bytes().split(b"\0")[:-1]], odd * 2)
+
     def test_a_script_outside_of_a_job_says_so(self):
         done = subprocess.run(["bash", SOURCE / f"jobs/train.{self.system}", "my.toml"], cwd=SOURCE, env=self.queue.environment(),
                               capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
@@ -170,6 +189,14 @@ class Pbs(Batch, unittest.TestCase):
                 called = " ".join(self.queue.calls(wanted.split()[0])[-1])
                 self.assertRegex(called, wanted + "\\S+ train ")
 
+    def test_ranks_that_no_launcher_binds_have_the_threads_that_are_said(self):
+        """Without a word about CPUs each has its share of its node, whatever PBS says, which is of the whole node."""
+        (self.queue.folder / "bin" / "mpiexec").write_text("#!/bin/sh\necho threads: $OMP_NUM_THREADS.\n")
+        for variables, wanted in (({"DDPM_CPUS_PER_RANK": "8"}, "threads: 8."), ({"DDPM_CPUS_PER_RANK": "1"}, "threads: 1."), ({}, "threads: 32.")):
+            self.submit("train", self.config("threads", **SHORT), TRAIN_QSUB=f"-v OMP_NUM_THREADS=32 {self.two_ranks} {self.limit(3600)}", **variables)
+            (job,) = self.queue.run_all()
+            self.assertIn(wanted, job.said)
+
     def test_a_task_of_an_array_takes_its_line_and_comes_back_alone(self):
         (WORK / "sweep.txt").write_text(f"--run.directory none\n--run.directory '{WORK}/second line'\n")
         shutil.rmtree(WORK / "second line", ignore_errors=True)
@@ -184,6 +211,57 @@ class Pbs(Batch, unittest.TestCase):
                          {name: first.options[name] for name in ("select", "walltime")})  # fmt: skip
         said = self.submit("train", config, "--", "sample", "--model", "x", code=2, TRAIN_QSUB=options)
         self.assertIn("each task of a job array would submit the next stage", said)
+
+    def test_a_limit_in_the_line_of_a_sweep_is_left_as_it_is(self):
+        (WORK / "limited.txt").write_text("--fault.max_minutes 7\n")
+        self.submit("train", self.config("limited", **SHORT), "--sweep", WORK / "limited.txt", DDPM_SAVE_SECONDS="3600",
+                    TRAIN_QSUB=f"-J 1-1 {self.two_ranks} {self.limit(3600)}")  # fmt: skip
+        (job,) = self.queue.run_all()
+        self.assertEqual(job.code, 0, job.said)
+
+    def test_a_job_that_the_server_runs_again_takes_over_the_lock_of_its_earlier_start(self):
+        config = self.config("rerun", **SHORT)
+        lock = {"host": "node9", "pid": 7, "process_start": "1", "job_id": "", "restart_count": 0, "nonce": "1", "start_time": 1}
+        for run_count, code, start in ((1, 4, "start 1:"), (3, 0, "start 3:")):
+            (WORK / "rerun").mkdir(exist_ok=True)
+            (WORK / "rerun" / "LOCK").write_text(json.dumps(lock, indent=2) + "\n")
+            self.submit("train", config)
+            job = self.queue.run_next(run_count)
+            self.assertEqual(job.code, code, job.said)
+            self.assertIn(start, job.said)
+            self.assertIn("node9", job.said)
+
+    def test_variables_that_qsub_would_change_are_refused_in_one_line(self):
+        for value in ("/x/it's", '/x/"y"', "/x/a,b", "/x\\y", "/x\ny"):
+            said = self.submit("train", "my.toml", code=2, DDPM_SITE=value)
+            self.assertEqual(said.count("\n"), 1, said)
+            self.assertIn("qsub -v does not carry quotes, backslashes, commas and line breaks as they are, and DDPM_SITE is ", said)
+        self.assertEqual(self.queue.calls("qsub"), [])
+
+    def test_what_is_packed_comes_through_every_qsub(self):
+        script = f"""set -euo pipefail; fail() {{ exit 3; }}; . '{SOURCE}/jobs/batch.sh'; options=() jobs=/jobs; qsub() {{ env -0; printf '%s\\0' "$@"; }}
+                     export TRAIN_QSUB='-l select=4,walltime=1:00:00 -m abe'; pbs_submit train "a 'b', \\\\ c" """
+        *variables, _, names, _, _ = subprocess.run(["bash", "-c", script], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True,
+                                                    timeout=60, check=True).stdout.split("\0")  # fmt: skip
+        environment = dict(word.split("=", 1) for word in variables if "=" in word)
+        for knows_escaped_commas in (False, True):
+            job = carried(names, environment, knows_escaped_commas)
+            self.assertEqual({name: job[name] for name in names.split(",")}, {name: environment[name] for name in names.split(",")})
+            self.assertEqual(base64.b64decode(job["DDPM_PACKED"]), rb"a 'b', \ c" + b"\0")
+            self.assertEqual(base64.b64decode(job["DDPM_OPTIONS"]), b"TRAIN_QSUB=-l select=4,walltime=1:00:00 -m abe\0")
+
+    def test_variables_of_the_users_own_options_join_ours(self):
+        config = self.config("theirs", **SHORT)
+        for own in ("-v MINE=1,THEIRS", "-vMINE=1 -v THEIRS"):
+            self.submit("train", config, THEIRS="2", TRAIN_QSUB=f"{own} {self.two_ranks} {self.limit(3600)}")
+            job, options = self.queue.start_next()
+            with self.queue.ending(job):
+                environment = pathlib.Path(f"/proc/{job.pid}/environ").read_bytes().split(b"\0")
+                said, _ = job.communicate(timeout=60)
+            self.assertEqual(job.returncode, 0, said)
+            self.assertIn(b"MINE=1", environment)
+            self.assertIn(b"THEIRS=2", environment)
+            self.assertIn(os.fsencode(f"DDPM={DDPM}"), environment)
 
     def test_a_limit_that_is_unknown_is_said(self):
         (self.queue.folder / "bin" / "qstat").write_text("#!/bin/sh\necho 'qstat: cannot connect' >&2\nexit 1\n")
@@ -215,8 +293,44 @@ class Flux(Batch, unittest.TestCase):
             (job,) = self.queue.run_all()
             self.assertEqual(job.code, 0, job.said)
             self.assertIn("2 ranks", job.said)
-            wanted = rf"flux run --nodes=1 --ntasks=2 --cores-per-task=8 -o gpu-affinity=off {pmi}\S+ train "
+            wanted = rf"flux run --nodes=1 --ntasks=2 --cores-per-task=8 -o cpu-affinity=per-task -o gpu-affinity=off {pmi}\S+ train "
             self.assertRegex(" ".join(self.queue.calls("flux", "run")[-1]), wanted)
+
+
+    def test_the_signal_before_the_limit_saves_and_the_run_comes_back(self):
+        flux = self.queue.folder / "bin" / "flux"
+        # A job that ends in the moment of the signal is an error of killall.
+        flux.write_text(flux.read_text().replace('"job killall") ', '"job killall") trap "exit 1" EXIT && '))
+        for name, is_told in (("signalled", True), ("ranks-signalled", False)):  # the script is told from Flux 0.73 on
+            with self.subTest(name):
+                self.submit("train", self.config(name, **{**LONG, "train": {"steps": 5000}}))
+                job, options = self.queue.start_next()
+                self.assertEqual(options["--signal"], "USR1@10m")
+                with self.queue.ending(job):
+                    wait_until(lambda: (WORK / name / "metrics.jsonl").exists() and len(metrics(WORK / name)) > 5, 60, "a few steps")
+                    os.kill(int((self.queue.folder / "launcher").read_text()), signal.SIGUSR1)
+                    if is_told:
+                        job.send_signal(signal.SIGUSR1)
+                    said, _ = job.communicate(timeout=60)
+                self.assertEqual(job.returncode, 0, said)
+                self.assertIn("stopped; back into the queue", said)
+                self.assertTrue(list((WORK / name / "checkpoints").glob("step-*")), said)
+                self.assertEqual(len(self.queue.pending()), 1)
+                self.queue.ran += 1  # what comes back is not run
+
+    def test_a_signal_before_the_ranks_have_started_is_kept(self):
+        slow = WORK / "slow-site.sh"
+        slow.write_text(f"touch '{WORK}/site-loads'; sleep 2\n")
+        (WORK / "site-loads").unlink(missing_ok=True)
+        self.submit("train", self.config("early", **SHORT), DDPM_SITE=slow)
+        job, _ = self.queue.start_next()
+        with self.queue.ending(job):
+            wait_until(lambda: (WORK / "site-loads").exists(), 60, "the job has begun")
+            job.send_signal(signal.SIGUSR1)
+            said, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, said)
+        self.assertIn("stopped; back into the queue", said)
+        self.assertFalse((WORK / "early").exists())
 
 
 class Choice(unittest.TestCase):
@@ -229,7 +343,7 @@ class Choice(unittest.TestCase):
                 for name in commands:
                     (path / name).write_text(f"#!/bin/sh\necho {name} >&2\nexit 1\n")
                     (path / name).chmod(0o755)
-                for tool in ("bash", "env", "awk", "dirname", "grep", "paste", "sed"):
+                for tool in ("bash", "env", "awk", "base64", "dirname", "grep", "paste", "sed"):
                     (path / tool).symlink_to(shutil.which(tool))
                 done = subprocess.run([SOURCE / "jobs" / "submit.sh", "train", "my.toml"], env={"PATH": str(path)}, cwd=WORK,
                                       capture_output=True, text=True, timeout=60, check=False)  # fmt: skip

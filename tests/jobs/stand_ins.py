@@ -20,6 +20,9 @@ from launcher import MPIRUN  # noqa: E402
 TIMEOUT_S = 240
 REAL = shlex.join([shutil.which(MPIRUN[0]), *MPIRUN[1:]])
 
+# qsub's own way with variables; of several -v the last one counts.
+VARIABLES = shlex.join([sys.executable, "-B", str(pathlib.Path(__file__).with_name("qsub_variables.py"))])
+
 # The head of each: a line for each call.
 NOTE = """#!/bin/bash
 printf '%s\\n' "${0##*/} $*" >>"$STAND_INS/calls"
@@ -39,14 +42,19 @@ start() {{
 }}
 """
 PROGRAMS = {
-    "qsub": NOTE + KEEP + """
-keep "${@: -1}" || exit
-printf '%s\\0' "${@:1:$#-1}" >"$kept/options"
+    "qsub": NOTE + KEEP + f"""
+variables=
+for ((i = 1; i < $#; i++)); do [ "${{!i}}" != -v ] || {{ next=$((i + 1)) && variables=${{!next}}; }}; done
+{VARIABLES} "$variables" >"$STAND_INS/variables" || exit
+keep "${{@: -1}}" || exit
+mv "$STAND_INS/variables" "$kept"
+printf '%s\\0' "${{@:1:$#-1}}" >"$kept/options"
 echo "$number.server"
 """,
     "qstat": NOTE + """
 [ "$1 $2" = "-f $PBS_JOBID" ] || exit 2
-printf 'Job Id: %s\\n    Job_Name = ddpm-train\\n    Resource_List.walltime = %s\\n    project = a\\n' "$2" "$STAND_IN_WALLTIME"
+printf 'Job Id: %s\\n    Job_Name = ddpm-train\\n    Resource_List.walltime = %s\\n    run_count = %s\\n    project = a\\n' \\
+  "$2" "$STAND_IN_WALLTIME" "$STAND_IN_RUN_COUNT"
 """,
     "mpiexec": NOTE + START + """
 while true; do
@@ -120,7 +128,7 @@ def words(path):
 
 
 def seconds(text):
-    """Of HH:MM:SS, or of a duration of Flux."""
+    """The seconds that HH:MM:SS or a duration of Flux stands for."""
     if ":" in text:
         hours, minutes, rest = map(int, text.split(":"))
         return hours * 3600 + minutes * 60 + rest
@@ -156,22 +164,22 @@ class Queue:
     def pending(self):
         return [self.folder / "queue" / str(n) for n in range(self.ran + 1, len(list((self.folder / "queue").iterdir())) + 1)]
 
-    def start_next(self):
-        """A Popen of the job that was submitted next, and its options."""
+    def start_next(self, run_count=1):
+        """A Popen of the job that was submitted next, and its options; PBS starts it for the so manyth time."""
         kept = self.pending()[0]
         self.ran += 1
         script = (kept / "script").read_text()
         environment = dict(word.split("=", 1) for word in words(kept / "environment"))
-        start = self._pbs if "\n#PBS " in script else self._flux
-        options, values, folder = start(kept, script, environment)
+        options, values, folder = self._pbs(kept, script) if "\n#PBS " in script else self._flux(kept, script, environment)
         job = subprocess.Popen(
-            ["bash", kept / "script", *words(kept / "arguments")], cwd=folder, env=self.environment() | values,
+            ["bash", kept / "script", *words(kept / "arguments")], cwd=folder,
+            env=self.environment() | values | {"STAND_IN_RUN_COUNT": str(run_count)},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         return job, options
 
-    def run_next(self):
-        job, options = self.start_next()
+    def run_next(self, run_count=1):
+        job, options = self.start_next(run_count)
         with self.ending(job):
             said, _ = job.communicate(timeout=TIMEOUT_S)
         return Ended(job.returncode, said, options)
@@ -197,7 +205,7 @@ class Queue:
         return ended
 
     # What a script says stands in the lines before its first command; what the command line says wins.
-    def _pbs(self, kept, script, environment):
+    def _pbs(self, kept, script):
         head = script.split("\nset ")[0]
         assert "#PBS" not in script[len(head) :], "qsub does not see a directive behind the first command"
         directives = [word for line in re.findall(r"^#PBS (.*)$", head, re.MULTILINE) for word in line.split()]
@@ -209,7 +217,7 @@ class Queue:
         select = re.fullmatch(r"(\d+):ncpus=\d+:mpiprocs=(\d+)", options["select"])
         nodes = "".join(f"node{n + 1}\n" * int(select[2]) for n in range(int(select[1])))
         (kept / "nodes").write_text(nodes)
-        passed = {name: environment[name] for name in options.get("-v", "").split(",") if name}
+        passed = dict(word.split("=", 1) for word in words(kept / "variables"))
         values = {
             "PBS_JOBID": f"{kept.name}.server", "PBS_JOBNAME": options["-N"], "PBS_NODEFILE": str(kept / "nodes"),
             "PBS_O_WORKDIR": (kept / "folder").read_text().strip(), "STAND_IN_WALLTIME": options["walltime"],

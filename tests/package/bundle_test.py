@@ -44,6 +44,7 @@ def packages_of(variable):
 
 
 WANTED = packages_of("build_packages") + packages_of("openmpi_packages")
+FOR_TESTS = [*packages_of("test_packages"), *packages_of("mpich_packages"), *packages_of("module_systems")]
 
 
 def make_package(folder, name, depends="", version="1.0"):
@@ -115,7 +116,7 @@ class Bundle(unittest.TestCase):
         debian, wheels = cls.work / "debian", cls.work / "wheels"
         debian.mkdir()
         wheels.mkdir()
-        for name in WANTED:
+        for name in dict.fromkeys(WANTED + FOR_TESTS):
             make_package(debian, name, depends=LEAF)
         make_package(debian, LEAF, version="1:2.0")
         (cls.work / "empty.c").write_text("")
@@ -220,13 +221,24 @@ class Bundle(unittest.TestCase):
         python = self.work / "python3"
         python.write_text('#!/bin/sh\ncase "$*" in *version_info*) echo 3.99 ;; *) exit 1 ;; esac\n')
         python.chmod(0o755)
-        said = self.refusal(bundle, {"PYTHON": str(python)})
-        self.assertIn(f"for Python {facts['python']}", said)
-        self.assertIn("3.99", said)
+        for of_wheels_or_all in (bundle, self.bundle):
+            said = self.refusal(of_wheels_or_all, {"PYTHON": str(python)})
+            self.assertIn(f"for Python {facts['python']}", said)
+            self.assertIn("3.99", said)
         system, env = self.offline("wheels only")
         run(*OFFLINE, self.clone / "modules/setup.sh", "--from-bundle", bundle, env=env)
         self.assertTrue(list((system / "the cache").glob(f"libtorch-{TORCH}/lib/python3*/site-packages/torch")))
         self.assertEqual((system / "var/lib/dpkg/status").read_text(), "")
+
+    def test_a_bundle_for_tests_says_that_it_has_no_bare_debian(self):
+        bundle = self.work / "tests.tar"
+        said = run(self.clone / "modules/setup.sh", "--tests", "--bundle", bundle, env=self.online).stdout
+        self.assertIn("the bare Debian of the test of images is left out", said)
+        system, env = self.offline("tests")
+        said = run(*OFFLINE, self.clone / "modules/setup.sh", "--from-bundle", bundle, env=env).stdout
+        self.assertEqual({path.name for path in (system / "usr/share").iterdir()}, {*WANTED, *FOR_TESTS, LEAF} - set(packages_of("module_systems")))
+        self.assertTrue((system / "the cache/module-systems/lmod/usr/share/lmod").exists())
+        self.assertIn("going on without: no bundle holds it", said)
 
     def test_what_cannot_be_packed_is_refused(self):
         for env, arguments, cwd, said in (({}, [self.bundle], self.clone, "is there already"), ({}, [self.work / "no/b.tar"], self.clone, "there is no folder"),
@@ -241,9 +253,13 @@ class Bundle(unittest.TestCase):
         done = run(self.clone / "modules/setup.sh", "--bundle", self.work / "b.tar", env=in_place, check=False)
         self.assertIn("copy: in place of file:", done.stderr)
         self.assertFalse((self.work / "b.tar").exists())
-        done = run(self.clone / "modules/setup.sh", "--from-bundle", self.bundle, "--tests", check=False)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("stands alone", done.stderr)
+        for arguments, said in ((["--from-bundle", self.bundle, "--tests"], "stands alone"),
+                                (["--arm", "--bundle", self.work / "b.tar"], "a bundle holds nothing for another processor"),
+                                (["--bundle", self.work / "b.tar", "--arm-libtorch"], "a bundle holds nothing for another processor")):  # fmt: skip
+            done = run(self.clone / "modules/setup.sh", *arguments, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr.count("\n"), 1)
+            self.assertIn(said, done.stderr)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ skopeo reads the image as every container engine does; umoci unpacks it, and the
 engine would start it: with the settings of the image alone.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -45,11 +47,13 @@ class Image(unittest.TestCase):
         name = f"ddpm-{version}-linux-x86_64-cpu"
         run(CMAKE, "--install", BUILD, "--prefix", cls.work / name, "--component", "program")
         cls.tarball = cls.work / f"{name}.tar"  # as CPack's, but not compressed, which would take a minute
-        run("tar", "-cf", cls.tarball, "-C", cls.work, name)
+        # By somebody whose files are nobody else's; so is what the script makes.
+        (cls.work / name / "share").chmod(0o700)
+        run("tar", "-cf", cls.tarball, "--owner=somebody:4321", "--group=somebody:4321", "-C", cls.work, name)
         shutil.rmtree(cls.work / name)
         cls.layout = cls.work / "image"
         # A network of its own, in which there is nothing.
-        run("unshare", *AS_ROOT, "--net", SOURCE / "packaging/image.sh", "--root", ROOT, cls.tarball, cls.layout)
+        run("unshare", *AS_ROOT, "--net", SOURCE / "packaging/image.sh", "--root", ROOT, cls.tarball, cls.layout, umask=0o077)
         cls.image = f"{cls.layout}:{version}"
         cls.version = version
 
@@ -69,6 +73,21 @@ class Image(unittest.TestCase):
         manifest = json.loads(index)["manifests"][0]["digest"]
         used = set(re.findall(r"sha256:([0-9a-f]{64})", index + (self.layout / "blobs/sha256" / manifest.partition(":")[2]).read_text()))
         self.assertEqual(named, used)
+
+    def test_everybody_may_read_it_and_nobody_but_root_may_write(self):
+        manifest = json.loads((self.layout / "index.json").read_text())["manifests"][0]["digest"].partition(":")[2]
+        layer = json.loads((self.layout / "blobs/sha256" / manifest).read_text())["layers"][-1]["digest"].partition(":")[2]
+        members = []
+        # umoci leaves out the zeros at the end.
+        with tarfile.open(self.layout / "blobs/sha256" / layer) as packed, contextlib.suppress(tarfile.ReadError):
+            members.extend(packed)
+        self.assertGreater(len(members), 100)
+        self.assertIn("opt/ddpm/bin/ddpm", {member.name.strip("./") for member in members})
+        for member in members:
+            self.assertEqual((member.uid, member.gid), (0, 0), member.name)
+            if not member.issym():
+                executable = member.isdir() or member.mode & 0o100
+                self.assertEqual(oct(member.mode & 0o077), "0o55" if executable else "0o44", member.name)
 
     def test_the_program_trains_on_two_ranks_in_it(self):
         run("umoci", "unpack", *(["--rootless"] if AS_ROOT else []), "--image", self.image, self.work / "unpacked")
@@ -102,6 +121,7 @@ class Image(unittest.TestCase):
             (["--root", ROOT, self.work / "none.tar", "new"], "none.tar"),
             (["--root", ROOT, self.work / "ddpm-9.9.9-linux.tar", "new"], "there is no such file"),
             (["--root", ROOT, self.tarball, self.layout], "is there already"),
+            (["--root", ROOT, self.tarball, "no/such/new"], "the folder that it is to be made in is not there"),
             (["--root", ROOT, self.tarball], "one new folder"),
             (["--root"], "ROOT.tar"),
         ):

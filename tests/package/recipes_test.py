@@ -216,8 +216,13 @@ class Recipes(unittest.TestCase):
 
     def test_images_have_the_same_packages_and_settings_however_they_are_made(self):
         image, container = ((PACKAGING / name).read_text() for name in ("image.sh", "Containerfile"))
-        included = re.search(r"--include=(\S+)", (PACKAGING / "debian_root.sh").read_text())[1].split(",")
-        self.assertEqual(included, re.search(r"--no-install-recommends (.*?) &&", container)[1].split())
+        root = (PACKAGING / "debian_root.sh").read_text()
+        included = [names.split(",") for names in re.findall(r"^ *(?:mpich\) )?packages=(\S+)", root, re.MULTILINE)]
+        said = [names.split() for names in re.findall(r'PACKAGES="(.*?)"', container)]
+        self.assertEqual(included, [["openmpi-bin", "libhdf5-openmpi-103-1"], ["mpich", "libhdf5-mpich-103-1"]])
+        self.assertEqual(sorted(said), sorted(included))
+        self.assertIn('--include="$packages"', root)
+        self.assertIn("--no-install-recommends $PACKAGES &&", container)
         self.assertEqual(re.findall(r"--config\.env (\S+)", image), re.search(r"^ENV (.*)$", container, re.MULTILINE)[1].split())
         self.assertEqual(re.findall(r"--config\.entrypoint (\S+)", image), re.findall(r'^ENTRYPOINT \["(.*)"\]$', container, re.MULTILINE))
         definition = (PACKAGING / "apptainer/ddpm.def").read_text()

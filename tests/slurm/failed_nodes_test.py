@@ -107,7 +107,7 @@ class FailedNodes(ClusterCase):
         self.wait_for_step("no-launcher", 20)
         os.kill(processes.launchers("no-launcher")[0].pid, signal.SIGKILL)
         ended, said = self.expect_done("no-launcher", job, 1)
-        self.assertIn("the launcher has ended by a signal", said)
+        self.assertIn("a rank or the launcher is lost (exit code ", said)
         self.assertEqual(ended["ExcNodeList"], "(null)", said)
 
     def test_a_cancelled_job_does_not_come_back(self):

@@ -1,5 +1,6 @@
-"""Which node jobs/failed_nodes.sh holds responsible, by what launchers and the program write into a job's log, and which nodes it
-leaves out: with stand-ins for Slurm's commands. (failed_nodes_test.py does it with a real Slurm.)"""
+"""Which node jobs/failed_nodes.sh holds responsible, by what launchers and the program write into a job's log, which nodes it leaves
+out, and after which exit codes a training goes back into the queue: with stand-ins for Slurm's commands. (failed_nodes_test.py does it
+with a real Slurm.)"""
 
 import datetime
 import os
@@ -9,13 +10,15 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
-# scontrol, as far as the script asks: lists of nodes, the job, and nodes. A list is written in full, not as node[1-3].
+# scontrol, as far as the script asks: lists of nodes, the job, nodes, and a requeue. A list is written in full, not as node[1-3].
 SCONTROL = """#!/bin/bash
 case "$*" in
   "show hostnames"*) tr , '\\n' <<<"$3" ;;
   "show hostlistsorted"*) tr , '\\n' <<<"$3" | sort | paste -sd, ;;
   *"show job"*) echo "JobId=$4 JobState=RUNNING ExcNodeList=${EXCLUDED:-(null)} Comment=" ;;
-  *"show node"*) cat "$HERE/nodes" ;;
+  *"show node"*) if [ "$SLURM_TIME_FORMAT" = standard ]; then cat "$HERE/nodes"; else sed 's/SlurmdStartTime=.*/SlurmdStartTime=09:00/' "$HERE/nodes"; fi ;;
+  requeue*) touch "$HERE/requeued" && kill -TERM "$(cat "$HERE/pid")" ;;
+  update*) ;;
 esac
 """
 COMMON = 'set -euo pipefail; die() { echo "$1"; exit 2; }'  # what train.sbatch has when it sources the script
@@ -28,9 +31,17 @@ SAID = {
     "a rank that hangs": ("ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n", "node2"),
     "a rank that is killed": (SRUN_KILLS_THE_OTHERS, "node2"),
     "several tasks of a node": ("srun: error: node2: tasks 2-3: Segmentation fault\n", "node2"),
+    "a rank whose memory ran out": ("slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.\n"
+                                    "srun: error: node2: task 1: Out Of Memory\nsrun: Terminating StepId=1.0\n"
+                                    "srun: error: node1: task 0: Killed\n", "node2"),
+    "several tasks whose memory ran out": ("srun: error: node2: tasks 2-3: Out Of Memory\n", "node2"),
     "a node that Slurm has lost": ("srun: error: Node failure on node2\n", "node2"),
     "a rank that is killed under mpirun": (
         "mpirun noticed that process rank 1 with PID 33 on node node2 exited on signal 9 (Killed).\n", "node2"),
+    "a rank that is killed under mpirun of Open MPI 5": (
+        "prterun noticed that process rank 1 with PID 33 on node node2 exited on\nsignal 9 (Killed).\n", "node2"),
+    "a rank that is killed under Open MPI's mpiexec": (
+        "mpiexec noticed that process rank 1 with PID 0 on node node2 exited on signal 11 (Segmentation fault).\n", "node2"),
     "an error of the program": ("ddpm: error: rank 1 on node2: set: no such file\nsrun: error: node2: task 1: Exited with exit code 3\n"
                                 "srun: error: node1: task 0: Killed\n", ""),
     "a node that is not the job's": ("srun: error: node9: task 1: Killed\n", ""),
@@ -78,6 +89,31 @@ class FailedNodes(unittest.TestCase):
             with self.subTest(name):
                 (self.here / "said").write_text(said)
                 self.assertEqual(self.call('cat "$HERE/said" >&2; node_of_lost_rank'), node)
+
+    def test_a_training_goes_back_after_exit_codes_that_the_program_does_not_have(self):
+        late = "ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n"
+        rows = [(code, "", None) for code in (0, 1, 4, 5, 6, 127)]
+        rows += [(code, "", f"a rank or the launcher is lost (exit code {code}); back into the queue") for code in (9, 15, 137)]
+        rows += [(5, late, "a rank on node2 is lost (exit code 5)"), (253, "srun: error: node2: task 1: Out Of Memory\n", "a rank on node2 is lost"),
+                 (9, "srun: error: node2: task 1: Killed\n", "a rank on node2 is lost (exit code 9)"), (75, "", "stopped; back into the queue")]  # fmt: skip
+        self.script("srun", '#!/bin/sh\ncat "$HERE/said" >&2\nexit "$CODE"\n')
+        self.script("ddpm", "#!/bin/sh\n")
+        environment = {
+            "PATH": f"{self.here}:/usr/bin:/bin", "HERE": str(self.here), "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node1,node2",
+            "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "all", "DDPM_JOBS": str(SOURCE / "jobs"), "DDPM": str(self.here / "ddpm"),
+        }  # fmt: skip
+        for code, said, why in rows:
+            with self.subTest(code=code, said=said):
+                (self.here / "said").write_text(said)
+                (self.here / "requeued").unlink(missing_ok=True)
+                self.log.write_text("")
+                with self.log.open("a") as log:
+                    job = subprocess.Popen(["bash", SOURCE / "jobs/train.sbatch", "my.toml"], env=environment | {"CODE": str(code)}, stdout=log, stderr=log)
+                    (self.here / "pid").write_text(str(job.pid))
+                    self.addCleanup(job.kill)
+                    ended = job.wait(timeout=20)
+                self.assertEqual((ended, (self.here / "requeued").exists()), (75 if why else code, bool(why)), self.log.read_text())
+                self.assertIn(why or "start 1: my.toml", self.log.read_text())
 
     def test_a_log_that_is_no_file_names_nobody(self):
         self.note("node2", 1)

@@ -47,13 +47,15 @@ def make_pictures(folder, count, size=16):
         write_png(place / f"{i:04}.png", size, size, rows)
 
 
-def ddpm(*arguments, ranks=1, check=True, env=None):
-    """Runs the program and returns the finished process; `check` asserts success."""
+def ddpm(*arguments, ranks=1, check=True, env=None, inherited=None):
+    """Runs the program and returns the finished process; `check` asserts success. `inherited` is its environment in place of this
+    process's, `env` has variables more."""
     command = [DDPM, *map(str, arguments)]
     if ranks > 1:
         command = [*MPIRUN, "-np", str(ranks), *command]
     process = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, env={**os.environ, **(env or {})}, check=False
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        env={**(os.environ if inherited is None else inherited), **(env or {})},
     )
     if check and process.returncode != 0:
         raise AssertionError(f"{' '.join(command)}: exit code {process.returncode}\n{process.stderr}")
@@ -69,13 +71,13 @@ def says(line, phrase):
     return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w|\.\d)" if phrase[-1].isalnum() else re.escape(phrase), line) is not None
 
 
-def make_dataset(folder, count=60, size=16, ranks=1, *extra):
+def make_dataset(folder, count=60, size=16, ranks=1, *extra, inherited=None):
     """A dataset of small pictures; made once per folder."""
     if not folder.exists():
         pictures = folder.with_name(folder.name + "-pictures")
         shutil.rmtree(pictures, ignore_errors=True)
         make_pictures(pictures, count, size)
-        ddpm("data", "create", pictures, "--output", folder, "--size", size, "--shards", 3, *extra, ranks=ranks)
+        ddpm("data", "create", pictures, "--output", folder, "--size", size, "--shards", 3, *extra, ranks=ranks, inherited=inherited)
     return folder
 
 
