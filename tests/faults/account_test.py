@@ -144,6 +144,14 @@ class Acknowledgements(unittest.TestCase):
         (wrong,) = Acknowledged().lost(said + self.GOES_ON.format(11))
         self.assertIn("from step 10, after step 20", wrong)
 
+    def test_what_is_damaged_before_it_is_reported_is_not_lost_either(self):
+        said = self.WRITTEN.format(10)
+        acknowledged = Acknowledged()
+        acknowledged.damaged.append((len(said), 20))  # its folder is there, and the line is on its way
+        self.assertEqual(acknowledged.lost(said + self.WRITTEN.format(20) + self.GOES_ON.format(11)), [])
+        again = said + self.WRITTEN.format(20) + self.GOES_ON.format(11) + self.WRITTEN.format(20) + self.GOES_ON.format(11)
+        self.assertEqual(len(acknowledged.lost(again)), 1)
+
     def test_paths_may_have_blanks(self):
         said = (self.WRITTEN.format(10) + self.WRITTEN.format(20) + self.GOES_ON.format(11)).replace(" run", " /scratch/my own/run")
         (wrong,) = Acknowledged().lost(said, 1)

@@ -112,7 +112,7 @@ class Acknowledged:
     def lost(self, said, starts=0):
         """Starts that went on from before an acknowledged step, as texts, but for checkpoints that were damaged on purpose. `starts` have
         made a step, so that each of them has said before where it goes on."""
-        found, newest = [], {0}
+        found, newest, damaged = [], {0}, set()
         told = len(self.GOES_ON.findall(said))
         if told < starts:
             found.append(f"{starts} starts have made steps, and {told} have said from where they go on: the others cannot be judged")
@@ -120,12 +120,14 @@ class Acknowledged:
         events += [(match.start(), "goes on", int(match[1]) - 1) for match in self.GOES_ON.finditer(said)]
         events += [(place, "damaged", step) for place, step in self.damaged]
         for _, what, step in sorted(events):
-            if what == "written":
+            if what == "written" and step not in damaged:  # the folder is there before the line that tells of it
                 newest.add(step)
             elif what == "damaged":
                 newest.discard(step)
-            else:
+                damaged.add(step)
+            elif what == "goes on":
                 if step < max(newest):
                     found.append(f"a start went on from step {step}, after step {max(newest)} was acknowledged")
                 newest = {kept for kept in newest if kept <= step}
+                damaged.clear()
         return found

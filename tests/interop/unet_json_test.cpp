@@ -50,8 +50,8 @@ TEST(UNetJson, BlocksOfTheirOwnGroupsNeedNoNumber) {
   base::Json json = {{"norm_num_groups", nullptr},
                      {"time_embedding_dim", 0},
                      {"block_out_channels", {32, 48}},
-                     {"down_block_types", {"AttnSkipDownBlock2D", "SkipDownBlock2D"}},
-                     {"up_block_types", {"SkipUpBlock2D", "AttnSkipUpBlock2D"}}};
+                     {"down_block_types", {"SkipDownBlock2D", "SkipDownBlock2D"}},
+                     {"up_block_types", {"SkipUpBlock2D", "SkipUpBlock2D"}}};
   const nn::UNet2DConfig unet = unet_from_json(json, "F");
   EXPECT_EQ(unet.norm_num_groups, 0);
   EXPECT_EQ(unet.time_embedding_dim, std::nullopt);

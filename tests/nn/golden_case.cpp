@@ -165,7 +165,8 @@ std::vector<std::filesystem::path> golden_files(const std::string& extension) {
 }
 
 UNet2DConfig config_from_json(const base::Json& json) {
-  const std::map<std::string, std::string> spelled_null = {{"attention_head_dim", "0"}, {"mid_block_type", "\"\""}};
+  const std::map<std::string, std::string> spelled_null = {
+      {"attention_head_dim", "0"}, {"norm_num_groups", "0"}, {"mid_block_type", "\"\""}};
   std::string toml = "[model]\n";
   for (const auto& [key, value] : json.items()) {
     if (!value.is_null())
