@@ -1,5 +1,4 @@
-// A classifier of the images of an HDF5 set, trained on any number of ranks: on_dataset SET [FILE.toml] [--section.key
-// VALUE ...]
+// A classifier of the images of a set, on any number of ranks: on_dataset SET [FILE.toml] [--section.key VALUE ...]
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -14,13 +13,10 @@ void train(const ddpm::run::Runtime& runtime, const std::string& set, const std:
   configuration.values().run.directory = "runs/on_dataset";
   configuration.load(arguments, runtime.session.world());
   auto dataset = ddpm::data::Dataset::open(runtime.session.world(), set);
-
-  if (dataset.num_classes() < 1) throw ddpm::base::DatasetError("{}: has no labels; wanted: a set with classes", set);
-
   at::manual_seed(static_cast<uint64_t>(configuration.values().run.seed));
   torch::nn::Sequential model(torch::nn::Conv2d(torch::nn::Conv2dOptions(dataset.image().channels, 16, 3).stride(2)),
                               torch::nn::AdaptiveAvgPool2d(4), torch::nn::Flatten(),
-                              torch::nn::Linear(16 * 4 * 4, dataset.num_classes()));
+                              torch::nn::Linear(16 * 4 * 4, dataset.expect_classes()));
   ddpm::train::ModelTrainer trainer(configuration, runtime, ddpm::train::model_of(*model));
   {
     ddpm::train::DatasetBatches batches(trainer, dataset);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <random>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -67,6 +68,16 @@ std::optional<int64_t> parse_step_folder(std::string_view name) {
 std::optional<int64_t> step_of_candidate(std::string_view name) {
   const std::string displaced = step_part(name, "old");
   return parse_step_folder(displaced.empty() ? name : displaced);
+}
+
+base::Path meant_step_folder(const base::FileSystem& files, const base::Path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kStepPrefix) || files.exists(path)) return path;
+  int64_t step = -1;
+  const auto [end, error] = std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
+  if (error != std::errc{} || end != name.data() + name.size() || step < 0) return path;
+  base::Path whole = path.parent_path() / step_folder_name(step);
+  return files.exists(whole) ? whole : path;
 }
 
 std::string temporary_folder_name(std::string_view kind, int64_t step) {

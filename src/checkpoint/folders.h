@@ -29,6 +29,9 @@ std::string step_folder_name(int64_t step);
 std::optional<int64_t> parse_step_folder(std::string_view name);
 /// Returns the step of such a name or of a displaced ".old-step-00001000-<id>", or none.
 std::optional<int64_t> step_of_candidate(std::string_view name);
+/// `path`, or where nothing lies there and it ends with "step-1000", the folder step-00001000 beside it if there is
+/// one: people leave the zeros out.
+base::Path meant_step_folder(const base::FileSystem& files, const base::Path& path);
 /// ".KIND-step-00001000-<id>" with a fresh random id.
 std::string temporary_folder_name(std::string_view kind, int64_t step);
 /// "shard-00001-of-00004.safetensors"

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/named.h"
-#include "cli/adapter_base_option.h"
+#include "cli/model_options.h"
 #include "cli/output.h"
+#include "comm/collectives.h"
+#include "optim/post_hoc.h"
 #include "run/weight_choice.h"
 #include "train/checkpoint_export.h"
 
@@ -21,7 +23,7 @@ struct ExportArguments {
   std::string path;
   std::string weights;
   std::optional<double> ema_length;
-  ExportFormat format = ExportFormat::diffusers;
+  std::optional<ExportFormat> format;
   ExportType dtype = ExportType::fp32;
   base::Path output;
   std::optional<std::string> adapter_base;
@@ -37,22 +39,44 @@ std::string weights_of(const ExportArguments& arguments) {
   return run::WeightChoice{.relative_length = arguments.ema_length}.text();
 }
 
+/// The format of the files that are named so; none for a name that says nothing.
+std::optional<ExportFormat> format_by_name(const base::Path& output) {
+  const base::Path ending = output.extension();
+  if (ending == ".onnx") return ExportFormat::onnx;
+  if (ending == ".pt" || ending == ".ts") return ExportFormat::torchscript;
+  return std::nullopt;
+}
+
+ExportFormat format_of(const ExportArguments& arguments) {
+  const std::optional<ExportFormat> named = format_by_name(arguments.output);
+  if (!arguments.format) return named.value_or(ExportFormat::diffusers);
+  if (!named || named == arguments.format) return *arguments.format;
+  throw base::ConfigError("--format {} and --output {}, which is the name of a file as {}; wanted: another name, or {}",
+                          base::name_of(*arguments.format), arguments.output.string(), base::name_of(*named),
+                          base::name_of(*named));
+}
+
 void run_export(Context& context, const ExportArguments& arguments) {
-  const train::ExportRequest request{.source = arguments.path,
-                                     .weights = weights_of(arguments),
-                                     .format = arguments.format,
-                                     .type = arguments.dtype,
-                                     .output = base::plain_path(std::filesystem::absolute(arguments.output)),
-                                     .adapter_base = arguments.adapter_base};
+  const auto& length = arguments.ema_length;
+  train::ExportRequest request{.source = arguments.path,
+                               .weights = {},
+                               .weights_said = length ? fmt::format("--ema-length {}", *length) : "",
+                               .type = arguments.dtype,
+                               .output = base::plain_path(std::filesystem::absolute(arguments.output)),
+                               .adapter_base = arguments.adapter_base};
+  comm::agree(context.session.world(), [&] {
+    request.weights = weights_of(arguments);
+    request.format = format_of(arguments);
+  });
   context.enter("exporting the model");
   const std::string exported = train::export_checkpoint(request, context);
   if (!arguments.json) {
     return print(context, fmt::format("{}: {} of {} as {}, {}", request.output.string(), exported, arguments.path,
-                                      base::name_of(arguments.format), base::name_of(arguments.dtype)));
+                                      base::name_of(request.format), base::name_of(arguments.dtype)));
   }
   print(context, dump({{"source", arguments.path},
                        {"weights", exported},
-                       {"format", base::name_of(arguments.format)},
+                       {"format", base::name_of(request.format)},
                        {"dtype", base::name_of(arguments.dtype)},
                        {"output", request.output.string()}}));
 }
@@ -66,15 +90,18 @@ void add_export_command(const Subcommand& parent, Command& command) {
   exporter
       .add("DIR", &arguments->path, "A run (its newest valid checkpoint), a checkpoint, or a diffusers model folder")
       .required();
-  exporter.add("--format", &arguments->format, "What to write").show_default();
+  exporter.add("--format", &arguments->format,
+               "What to write; otherwise as --output ends (.onnx, or .pt and .ts for torchscript), or diffusers");
   exporter
       .add("--output", &arguments->output,
            "The folder (diffusers, peft) or file; an earlier export of the format is replaced")
       .required();
-  exporter.add("--weights", &arguments->weights, "raw, ema, ema:I or length:S; the first average where there is one");
-  exporter.add("--ema-length", &arguments->ema_length,
-               "In place of --weights (length:S): the average of this relative length, made of all checkpoints of a "
-               "run with the key ema.relative_lengths");
+  exporter.add("--weights", &arguments->weights, kWeightsHelp);
+  exporter
+      .add("--ema-length", &arguments->ema_length,
+           "In place of --weights (length:S): the average of this relative length, made of all checkpoints of a run "
+           "with the key ema.relative_lengths")
+      .accept(NumberRange{optim::kLeastLength, optim::kGreatestLength});
   exporter.add("--base", &arguments->adapter_base, kBaseHelp);
   exporter
       .add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")

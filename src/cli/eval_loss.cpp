@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "base/named.h"
-#include "cli/adapter_base_option.h"
 #include "cli/dataset_arguments.h"
 #include "cli/eval_output.h"
 #include "cli/lazy_bar.h"
+#include "cli/model_options.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "denoise/adapter_base.h"
@@ -49,13 +49,14 @@ void run_loss(Context& context, LossArguments& arguments) {
   device::keep_freed_memory();
   device::start_threads(arguments.threads, context.session);
   context.enter("loading the model");
-  const auto load = [&](const base::Path& path, const std::string& weights) {
-    return eval::load_loss_model(path, weights, context, options.device, arguments.adapter_base);
+  const auto load = [&](const base::Path& path, const std::string& weights, const char* weights_option) {
+    return eval::load_loss_model(path, weights, context, options.device,
+                                 {.weights_option = weights_option, .adapter_base = arguments.adapter_base});
   };
-  const eval::LossModel model = load(arguments.model, arguments.weights);
+  const eval::LossModel model = load(arguments.model, arguments.weights, "--weights");
   std::optional<eval::LossModel> other;
   if (!arguments.other.empty()) {
-    other.emplace(load(arguments.other, arguments.other_weights));
+    other.emplace(load(arguments.other, arguments.other_weights, "--against-weights"));
     comm::agree(world, [&] { eval::expect_same_loss(model, *other); });
   }
   comm::agree(world, [&] {
@@ -105,7 +106,7 @@ void declare_eval_loss(const Subcommand& eval, Command& command) {
   const Subcommand loss =
       eval.add_subcommand("loss", "The loss of a model on held-out images, by noise level, quartile and variable");
   loss.add("--model", &arguments->model, "A run, a checkpoint, or a diffusers model folder").required();
-  loss.add("--weights", &arguments->weights, "raw, ema, ema:I or length:S; the first average where there is one");
+  loss.add("--weights", &arguments->weights, kWeightsHelp);
   loss.add("--base", &arguments->adapter_base, kBaseHelp);
   const Option against = loss.add("--against", &arguments->other,
                                   "Another model with the same loss: compared on the same images and noise");

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "base/sha256.h"
-#include "cli/adapter_base_option.h"
+#include "cli/model_options.h"
 #include "cli/ranges.h"
 #include "cli/sample_noise.h"
 #include "cli/sample_output.h"
@@ -111,10 +111,11 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
 }
 
 /// Loads a model for sampling.
-denoise::LoadedModel load(const std::string& path, const std::string& weights, const SampleArguments& options,
-                          Context& context, at::Device device) {
-  denoise::LoadedModel model = denoise::load_model(path, weights, train::read_run_model, context, device,
-                                                   {.adapter_base = options.adapter_base, .sides = options.sides});
+denoise::LoadedModel load(const std::string& path, const std::string& weights, const char* weights_option,
+                          const SampleArguments& options, Context& context, at::Device device) {
+  denoise::LoadedModel model = denoise::load_model(
+      path, weights, train::read_run_model, context, device,
+      {.weights_option = weights_option, .adapter_base = options.adapter_base, .sides = options.sides});
   denoise::prepare_for_sampling(model, options.precision == SamplePrecision::bf16 ? at::kBFloat16 : at::kFloat);
   return model;
 }
@@ -228,10 +229,10 @@ void run_sample(SampleArguments options, Context& context) {
   if (options.makes_dataset()) options.sampling.batch = denoise::kLargestGroup;
   device::start_threads(options.threads, session);
   context.enter("loading the model");
-  denoise::LoadedModel model = load(options.model, options.weights, options, context, device);
+  denoise::LoadedModel model = load(options.model, options.weights, "--weights", options, context, device);
   std::optional<denoise::LoadedModel> weak;
   if (!options.guidance_model.empty()) {
-    weak = load(options.guidance_model, options.guidance_weights, options, context, device);
+    weak = load(options.guidance_model, options.guidance_weights, "--guidance-weights", options, context, device);
     options.sampling.weak = &*weak;
   }
   comm::agree(world, [&] {
@@ -330,7 +331,7 @@ void add_sample_command(const Subcommand& program, Command& command) {
   auto options = std::make_shared<SampleArguments>();
   const Subcommand sample = program.add_subcommand("sample", "Make pictures with a trained model");
   sample.add("--model", &options->model, "A run, a checkpoint, or a diffusers model folder").required();
-  sample.add("--weights", &options->weights, "raw, ema, ema:I or length:S; the first average where there is one");
+  sample.add("--weights", &options->weights, kWeightsHelp);
   sample.add("--base", &options->adapter_base, kBaseHelp);
   declare_sampler(sample, *options);
   declare_inputs(sample, *options);

@@ -78,6 +78,8 @@ class Dataset {
   [[nodiscard]] std::span<const int64_t> labels() const;
   /// Number of classes: class names, or without names the largest label + 1; 0 without labels.
   [[nodiscard]] int64_t num_classes() const;
+  /// The same number of a set that has labels; throws base::DatasetError for one that has none.
+  [[nodiscard]] int64_t expect_classes() const;
   /// Whether the CRC-32C of each image is known, and checked when it is read: not of another program's .h5 file.
   [[nodiscard]] bool has_checksums() const;
   /// Whether the set is files of other programs with digests beside each (data/adopt.h), which are compared with all

@@ -174,6 +174,10 @@ const DatasetInfo& Dataset::info() const { return state_->info; }
 const Path& Dataset::path() const { return state_->path; }
 std::span<const int64_t> Dataset::labels() const { return state_->labels; }
 int64_t Dataset::num_classes() const { return state_->num_classes; }
+int64_t Dataset::expect_classes() const {
+  if (num_classes() > 0) return num_classes();
+  throw DatasetError("{}: has no labels; wanted: a set with classes", path().string());
+}
 const std::vector<Field>& Dataset::fields() const { return state_->fields; }
 const std::vector<Field>& Dataset::set_fields() const { return state_->set_fields; }
 std::span<const std::byte> Dataset::set_values(std::size_t field) const { return state_->set_values(field); }

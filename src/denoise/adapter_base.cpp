@@ -21,15 +21,22 @@ std::string absolute_text(const base::Path& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-/// Adapters belong to the model as it is, of which the digest of its weights is not all.
+}  // namespace
+
 void expect_same_function(const base::Path& path, const nn::UNet2DConfig& model) {
-  const auto changed = interop::changed_keys(interop::read_model_config(path), model);
+  const nn::UNet2DConfig base = interop::read_model_config(path);
+  const auto inputs = interop::changed_inputs(base, model);
+  if (!inputs.empty()) {
+    throw base::OutputError(
+        "{}: adapters (model.lora_rank) take no classes, channels or parameters that the model did not have: it has "
+        "model.{}; wanted: the model's own, or training without model.lora_rank",
+        path.string(), fmt::join(inputs, " and model."));
+  }
+  const auto changed = interop::changed_keys(base, model);
   if (changed.empty()) return;
   throw base::OutputError("{}: the model beside adapters has model.{}; wanted: that model as it is, since they are its",
                           path.string(), fmt::join(changed, " and model."));
 }
-
-}  // namespace
 
 void write_adapter_base(const AdapterBase& adapter_base, base::Json& state) {
   state[kPath] = adapter_base.path;

@@ -32,6 +32,10 @@ AdapterBase read_adapter_base(const base::Json& state, const std::string& origin
 /// names another place. On one rank.
 void expect_base(const base::Path& place, const std::string& option);
 
+/// Throws OutputError unless `model`, with adapters, is otherwise the model in the folder `path`: the digest of the
+/// weights beside adapters is not all that they belong to. On one rank.
+void expect_same_function(const base::Path& path, const nn::UNet2DConfig& model);
+
 /// Throws base::ConfigError where --base was given for `model`, which has no adapters.
 void expect_use_of_base(const std::optional<base::Path>& asked, bool has_adapters, const base::Path& model);
 

@@ -8,8 +8,10 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "comm/collectives.h"
 #include "denoise/adapter_base.h"
+#include "denoise/folder_weights.h"
 #include "denoise/mean_model.h"
 #include "denoise/model_fit.h"
 #include "denoise/model_inputs.h"
@@ -18,6 +20,7 @@
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
 #include "interop/diffusers_writer.h"
+#include "interop/peft_config.h"
 #include "run/find_run.h"
 #include "run/run_folder.h"
 #include "run/snapshot.h"
@@ -142,7 +145,8 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     bind(*model.unet, device);
   });
   read_weights(*model.unet, path, world);
-  const std::string origin = (path / interop::kNormalizationName).string();
+  const base::Path pipeline = interop::pipeline_folder(path);
+  const std::string origin = (pipeline / interop::kNormalizationName).string();
   std::optional<base::Json> normalization;
   comm::agree(world, [&] {
     const nn::UNet2DConfig& config = model.unet->config();
@@ -162,8 +166,9 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     expect_fitting(model.image, config, path.string());
   });
   model.description = "diffusers folder";
-  if (comm::ask_root(world, [&] { return base::is_there(path / interop::kMeanFolder); }))
-    load_mean(model, path, world, device);
+  if (comm::ask_root(world, [&] { return base::is_there(pipeline / interop::kMeanFolder); })) {
+    load_mean(model, pipeline, world, device);
+  }
   comm::do_on_root(world, [&] {
     if (normalization) expect_mean(*normalization, model.mean.get(), origin);
   });
@@ -171,7 +176,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
 }
 
 LoadedModel load_run(const run::FoundRun& place, const std::string& weights, const ReadRunModel& read_run,
-                     const run::Runtime& runtime, at::Device device, const std::optional<base::Path>& adapter_base) {
+                     const run::Runtime& runtime, at::Device device, const LoadOptions& options) {
   comm::Communicator& world = runtime.session.world();
   const base::Path& run = place.run;
   checkpoint::CheckpointStore store(runtime.files, world, run, runtime.log);
@@ -186,7 +191,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     const RunModel trained = read_run(run / checkpoint::kConfigName);
     has_mean = trained.has_mean;
     power_averages = trained.power_averages;
-    choice = run::WeightChoice::of_run(weights, "--weights", trained.averages, run);
+    choice = run::WeightChoice::of_run(weights, options.weights_option, trained.averages, run);
     const std::string origin = run::state_origin(*found);
     model.image = read_image_record(found->manifest.state, origin);
     nn::UNet2DConfig unet = trained.unet;
@@ -206,7 +211,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   });
   const WeightSource source{choice, power_averages, store, *found, runtime.log};
   if (lora.rank > 0) {
-    model.adapters = merge_adapters(*model.unet, lora, source, adapter_base, world);
+    model.adapters = merge_adapters(*model.unet, lora, source, options.adapter_base, world);
   } else {
     source.restore(device.is_meta() ? std::vector<run::ModelTensor>{} : model_tensors(*model.unet));
   }
@@ -224,6 +229,45 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   return model;
 }
 
+/// A model folder, with its weights or their averages.
+LoadedModel load_folder(const base::Path& path, const std::string& weights, comm::Communicator& world,
+                        at::Device device, const LoadOptions& options) {
+  const std::string& option = options.weights_option;
+  const std::string& said = options.weights_said;
+  const WeightsAsked asked{.choice = weights,
+                           .text = said.empty() ? fmt::format("{} {}", option, weights) : said,
+                           .possible = fmt::format("{} raw or ema", option)};
+  const bool averages = comm::ask_root(world, [&] { return folder_of_weights(path, asked) != path; });
+  LoadedModel model = load_diffusers(averages ? path / kAverages : path, world, device, options.sides);
+  model.averages = averages;
+  const bool named_averages = averages || weights == "ema";
+  if (named_averages || !weights.empty()) model.description += named_averages ? ", ema weights" : ", raw weights";
+  return model;
+}
+
+/// Says what lies at `path` in place of a model.
+[[noreturn]] void refuse(const base::Path& path, const base::Path& asked, const base::FileSystem& files) {
+  const bool is_file = base::kind_of(path) == base::FileKind::regular;
+  const base::Path around = base::parent_of(path);
+  if (interop::is_peft_folder(is_file ? around : path)) {
+    throw base::OutputError(
+        "{}: adapters alone; wanted: the run that trained them, its model/, into which they are merged, or another "
+        "model folder into which PEFT has merged them",
+        asked.string());
+  }
+  if (is_file && (interop::is_model_folder(around) || run::look_for_run(files, around))) {
+    throw base::OutputError("{}: is a file; wanted: the folder around it, {}", asked.string(), around.string());
+  }
+  if (is_file && path.extension() == ".safetensors") {
+    throw base::OutputError("{}: weights alone; wanted: a model folder, whose config.json says what model they are of",
+                            asked.string());
+  }
+  throw base::OutputError(
+      "{}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
+      "config.json or unet/config.json){}",
+      asked.string(), checkpoint::kConfigName, interop::hub_hint(asked));
+}
+
 }  // namespace
 
 LoadedModel load_model(const base::Path& asked, const std::string& weights, const ReadRunModel& read_run,
@@ -231,22 +275,12 @@ LoadedModel load_model(const base::Path& asked, const std::string& weights, cons
   comm::Communicator& world = runtime.session.world();
   const base::Path path = base::plain_path(std::filesystem::absolute(asked));
   const auto run = run::find_run(runtime.files, world, asked);
-  const bool is_model =
-      !(run && run->certain()) && comm::ask_root(world, [&] { return interop::is_model_folder(path); });
-  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device, options.adapter_base);
+  const bool is_model = !(run && run->certain()) && comm::ask_root(world, [&] { return holds_weights(path); });
+  if (run && !is_model) return load_run(*run, weights, read_run, runtime, device, options);
   comm::do_on_root(world, [&] {
-    if (!is_model) {
-      throw base::OutputError(
-          "{}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
-          "config.json or unet/config.json){}",
-          asked.string(), checkpoint::kConfigName, interop::hub_hint(asked));
-    }
-    if (!weights.empty()) {
-      throw base::ConfigError("--weights {}: {} is a diffusers folder, which has one set of weights", weights,
-                              path.string());
-    }
+    if (!is_model) refuse(path, asked, runtime.files);
   });
-  return load_diffusers(path, world, device, options.sides);
+  return load_folder(path, weights, world, device, options);
 }
 
 }  // namespace ddpm::denoise

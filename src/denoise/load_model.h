@@ -29,6 +29,8 @@ struct RunModel {
 using ReadRunModel = std::function<RunModel(const base::Path& file)>;
 
 struct LoadOptions {
+  std::string weights_option = "--weights";  ///< what chooses the weights, for messages
+  std::string weights_said = {};             ///< what was given where that is not the option and the choice
   /// Where the weights lie beside which a run's adapters were trained, in place of where its checkpoint remembers them;
   /// a model without adapters has no use for it (expect_use_of_base()).
   std::optional<base::Path> adapter_base = std::nullopt;
@@ -38,9 +40,10 @@ struct LoadOptions {
 
 /// `path` is a run folder (its newest readable checkpoint), a checkpoint folder, a diffusers pipeline folder or its
 /// unet/, relative or absolute. `weights`: raw, ema, ema:I, length:S (run/post_hoc_average.h), or "" for the first
-/// average where there is one; a diffusers folder has one set of weights and takes "" only. `read_run` reads the
-/// configuration of a run. A regression that the model was trained with is loaded with it. A rank whose `device` is the
-/// meta device has the model without its weights. Collective. Throws OutputError (exit code 4) when it cannot be read.
+/// average where there is one; of a diffusers folder raw or ema (folder_weights.h), or "" where it has one of both.
+/// `read_run` reads the configuration of a run. A regression that the model was trained with is loaded with it. A rank
+/// whose `device` is the meta device has the model without its weights. Collective. Throws OutputError (exit code 4)
+/// when it cannot be read.
 LoadedModel load_model(const base::Path& path, const std::string& weights, const ReadRunModel& read_run,
                        const run::Runtime& runtime, at::Device device, const LoadOptions& options = {});
 

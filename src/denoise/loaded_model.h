@@ -45,6 +45,7 @@ struct LoadedModel {
   std::optional<double> condition_dropout;                    ///< likewise
   std::optional<CheckpointOrigin> checkpoint = std::nullopt;  ///< none: a diffusers folder
   std::optional<LoadedAdapters> adapters = std::nullopt;      ///< none: it was trained whole
+  bool averages = false;                                      ///< of a diffusers folder: those in unet_ema/
   std::string description;                                    ///< "step 1000, ema:0 weights" or "diffusers folder"
   /// What its samples are added to: see mean_model.h. Null: nothing.
   std::shared_ptr<const LoadedModel> mean = nullptr;

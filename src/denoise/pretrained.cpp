@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
+#include "denoise/folder_weights.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/peft_config.h"
@@ -23,9 +24,6 @@
 namespace ddpm::denoise {
 namespace {
 
-constexpr const char* kAverages = "unet_ema";
-constexpr const char* kRaw = "raw";
-constexpr const char* kEma = "ema";
 constexpr const char* kWeightsKey = "model.pretrained_weights =";
 constexpr const char* kNewClasses = "class_embedding.weight";
 constexpr const char* kNewParameters = "parameter_embedding.";
@@ -81,31 +79,20 @@ std::optional<run::FoundRun> pretrained_run(const base::Path& path) {
 
 bool has_mean_model(const base::Path& path) {
   const auto run = pretrained_run(path);
-  if (!run && !interop::is_model_folder(path)) return false;  // also what was there when the run began
+  if (!run && !holds_weights(path)) return false;  // also what was there when the run began
   return base::is_there((run ? run->run : interop::pipeline_folder(path)) / interop::kMeanFolder);
 }
 
 base::Path pretrained_folder(const ModelSource& source) {
   const base::Path path = *source.pretrained;
   const std::string& weights = source.pretrained_weights;
-  base::Path averages = path / kAverages;
-  const bool averaged = interop::is_model_folder(averages);
-  if (weights.empty() && averaged && interop::is_model_folder(path)) {
-    throw base::ConfigError(
-        "model.pretrained = {}: it holds the weights unet/ and their averages {}/; wanted: model.pretrained_weights = "
-        "\"raw\" or \"ema\"",
-        path.string(), kAverages);
-  }
-  if (weights.empty() || weights == kRaw) return averaged && weights.empty() ? averages : path;
-  if (weights != kEma) {
-    throw base::ConfigError("model.pretrained_weights = \"{}\": {} is a model folder; wanted: \"raw\" or \"ema\"",
-                            weights, path.string());
-  }
-  if (!averaged) {
+  if (weights == "ema" && !interop::is_model_folder(path / kAverages)) {
     throw base::OutputError("{}: model.pretrained_weights = \"ema\", but it holds no folder {} with averages",
                             path.string(), kAverages);
   }
-  return averages;
+  return folder_of_weights(path, {.choice = weights,
+                                  .text = fmt::format("{} \"{}\"", kWeightsKey, weights),
+                                  .possible = fmt::format("{} \"raw\" or \"ema\"", kWeightsKey)});
 }
 
 PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run) {
@@ -135,6 +122,23 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
   return config;
 }
 
+void warn_of_changed_diffusion(const ModelSource& source, const diffusion::SchedulerConfig& scheduler,
+                               const ReadRunModel& read_run, const run::Runtime& runtime) {
+  comm::do_on_root(runtime.session.world(), [&] {
+    const auto trained = read_pretrained_config(source, read_run).scheduler;
+    if (!trained) {
+      return runtime.log.warn(
+          "{}: has no scheduler_config.json, which says what its model was trained for; it goes on with diffusion.{}; "
+          "wanted: these keys, where that is not so",
+          *source.pretrained, fmt::join(diffusion::network_keys(scheduler), ", "));
+    }
+    const auto changed = diffusion::changed_keys(*trained, scheduler);
+    if (changed.empty()) return;
+    runtime.log.warn("{}: it goes on with diffusion.{}, which its weights were not trained for", *source.pretrained,
+                     fmt::join(changed, " and diffusion."));
+  });
+}
+
 nn::LoraConfig read_adapter_config(const ModelSource& source, const ReadRunModel& read_run) {
   const base::Path path = *source.lora_adapters;
   if (interop::is_peft_folder(path)) return interop::read_peft_config(path);
@@ -158,7 +162,7 @@ PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D
   if (is_run) {
     open_run(adapters_ ? "" : source.pretrained_weights, read_run, runtime);
   } else if (adapters_) {
-    open_adapter_folder();
+    open_adapter_folder(runtime.log);
   } else {
     comm::agree(world_, [&] { open_folder(source); });
     file_.emplace(description_, stored_, world_);
@@ -177,7 +181,13 @@ void PretrainedWeights::warn_of_changes(const ModelSource& source, const nn::UNe
   });
 }
 
-void PretrainedWeights::open_adapter_folder() {
+void PretrainedWeights::open_adapter_folder(const base::Logger& log) {
+  comm::do_on_root(world_, [&] {
+    const double dropout = interop::read_peft_dropout(path_);
+    if (dropout == 0.0) return;
+    log.warn("{}: its adapters were trained with lora_dropout = {}; training goes on without it", path_.string(),
+             dropout);
+  });
   file_.emplace([this] { return interop::UNetWeights::of_adapters(path_, wanted_); }, wanted_, world_);
   stored_ = wanted_;
   description_ = path_.string();

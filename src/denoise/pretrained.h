@@ -42,6 +42,11 @@ struct PretrainedConfig {
 /// run.
 PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run);
 
+/// Warns of keys of [diffusion] that are set to other values than those that `source.pretrained` was trained with, and
+/// says what a folder without a scheduler is taken for. Collective.
+void warn_of_changed_diffusion(const ModelSource& source, const diffusion::SchedulerConfig& scheduler,
+                               const ReadRunModel& read_run, const run::Runtime& runtime);
+
 /// What the adapters of `source.lora_adapters` are. Throws base::OutputError (exit code 4) for what is wrong with them.
 nn::LoraConfig read_adapter_config(const ModelSource& source, const ReadRunModel& read_run);
 
@@ -75,7 +80,7 @@ class PretrainedWeights {
   void warn_of_changes(const ModelSource& source, const nn::UNet2DConfig& model, const ReadRunModel& read_run,
                        const run::Runtime& runtime);
   void open_folder(const ModelSource& source);
-  void open_adapter_folder();
+  void open_adapter_folder(const base::Logger& log);
   void open_run(const std::string& weights, const ReadRunModel& read_run, const run::Runtime& runtime);
   void take_tensors();
   [[nodiscard]] bool is_left(const std::string& name) const;

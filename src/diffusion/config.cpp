@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -72,6 +73,7 @@ constexpr const char* kSection = "diffusion";
 struct KeyReaders {
   std::string_view name;
   std::span<const Formulation> readers;
+  bool of_network = false;  ///< what the network is shown, told and asked for depends on it
 
   [[nodiscard]] bool read_by(Formulation formulation) const {
     return std::ranges::find(readers, formulation) != readers.end();
@@ -84,13 +86,13 @@ constexpr std::array kTimesteps = {Formulation::ddpm, Formulation::flow};
 constexpr std::array kPredictions = {Formulation::ddpm, Formulation::edm};
 constexpr std::array kNoisy = {Formulation::ddpm, Formulation::edm, Formulation::flow};
 constexpr auto kReaders = std::to_array<KeyReaders>({
-    {"num_train_timesteps", kTimesteps},
-    {"beta_start", kDdpm},
-    {"beta_end", kDdpm},
-    {"beta_schedule", kDdpm},
-    {"trained_betas", kDdpm},
-    {"rescale_betas_zero_snr", kDdpm},
-    {"prediction_type", kPredictions},
+    {"num_train_timesteps", kTimesteps, /*of_network=*/true},
+    {"beta_start", kDdpm, /*of_network=*/true},
+    {"beta_end", kDdpm, /*of_network=*/true},
+    {"beta_schedule", kDdpm, /*of_network=*/true},
+    {"trained_betas", kDdpm, /*of_network=*/true},
+    {"rescale_betas_zero_snr", kDdpm, /*of_network=*/true},
+    {"prediction_type", kPredictions, /*of_network=*/true},
     {"variance_type", kDdpm},
     {"clip_sample", kDdpm},
     {"clip_sample_range", kDdpm},
@@ -99,7 +101,7 @@ constexpr auto kReaders = std::to_array<KeyReaders>({
     {"sample_max_value", kDdpm},
     {"timestep_spacing", kDdpm},
     {"steps_offset", kDdpm},
-    {"sigma_data", kEdm},
+    {"sigma_data", kEdm, /*of_network=*/true},
     {"sigma_min", kEdm},
     {"sigma_max", kEdm},
     {"rho", kEdm},
@@ -122,22 +124,51 @@ std::string names_of_all(std::span<const Formulation> formulations) {
   return names;
 }
 
+/// The section's values with its table of keys, which points into them.
+struct DescribedSection {
+  DiffusionConfig values;
+  config::Schema schema;
+
+  DescribedSection() {
+    config::Section section = schema.section(kSection, "", config::Identity::fixed);
+    describe(section, values);
+  }
+  DescribedSection(const DescribedSection&) = delete;
+  DescribedSection& operator=(const DescribedSection&) = delete;
+  ~DescribedSection() = default;
+
+  [[nodiscard]] const config::Entry& entry(std::string_view key) const {
+    return *schema.find(fmt::format("{}.{}", kSection, key));
+  }
+};
+
 /// A key that is set, but does nothing, is a mistake of whoever set it.
 void refuse_keys_without_meaning(const DiffusionConfig& c) {
-  DiffusionConfig copy;
-  config::Schema schema;
-  config::Section section = schema.section(kSection, "", config::Identity::fixed);
-  describe(section, copy);
-  copy = c;
+  DescribedSection section;
+  section.values = c;
   for (const KeyReaders& key : kReaders) {
     if (key.read_by(c.scheduler.formulation)) continue;
-    const config::Entry& entry = *schema.find(fmt::format("{}.{}", kSection, key.name));
+    const config::Entry& entry = section.entry(key.name);
     const config::Value seen = config::current(entry);
     if (config::to_text(seen) == config::to_text(entry.default_value)) continue;
     throw base::ConfigError(
         "{} = {} has no meaning for diffusion.formulation = \"{}\", only for {}; wanted: no such key", entry.path(),
         config::to_short_text(seen), base::name_of(c.scheduler.formulation), names_of_all(key.readers));
   }
+}
+
+/// The keys that a network depends on and its formulation reads, the formulation first.
+std::vector<std::pair<std::string_view, config::Value>> values_of_network(const SchedulerConfig& c) {
+  DescribedSection section;
+  section.values.scheduler = c;
+  std::vector<std::pair<std::string_view, config::Value>> values = {
+      {"formulation", config::current(section.entry("formulation"))}};
+  for (const KeyReaders& key : kReaders) {
+    if (key.of_network && key.read_by(c.formulation)) {
+      values.emplace_back(key.name, config::current(section.entry(key.name)));
+    }
+  }
+  return values;
 }
 
 void describe_formulations(config::Section& section, SchedulerConfig& c) {
@@ -194,25 +225,42 @@ void describe(config::Section& section, DiffusionConfig& c) {
 }
 
 SchedulerConfig keys_shared_with(const SchedulerConfig& c, Formulation formulation) {
-  DiffusionConfig from;
-  DiffusionConfig to;
-  config::Schema readable;
-  config::Schema writable;
-  config::Section seen = readable.section(kSection, "", config::Identity::fixed);
-  config::Section made = writable.section(kSection, "", config::Identity::fixed);
-  describe(seen, from);
-  describe(made, to);
-  from.scheduler = c;
+  DescribedSection from;
+  DescribedSection to;
+  from.values.scheduler = c;
   config::Table shared;
   for (const KeyReaders& key : kReaders) {
     if (!key.read_by(c.formulation) || !key.read_by(formulation)) continue;
-    const config::Entry& entry = *readable.find(fmt::format("{}.{}", kSection, key.name));
+    const config::Entry& entry = from.entry(key.name);
     const config::Value value = config::current(entry);
     if (config::to_text(value) != config::to_text(entry.default_value)) shared.emplace_back(key.name, value);
   }
-  config::apply(writable, {{kSection, config::Value{shared}}}, "the model's scheduler");
-  to.scheduler.formulation = formulation;
-  return to.scheduler;
+  config::apply(to.schema, {{kSection, config::Value{shared}}}, "the model's scheduler");
+  to.values.scheduler.formulation = formulation;
+  return to.values.scheduler;
+}
+
+std::vector<std::string> network_keys(const SchedulerConfig& c) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : values_of_network(c)) {
+    if (key == "trained_betas" && c.trained_betas.empty()) continue;
+    keys.push_back(fmt::format("{} = {}", key, config::to_short_text(value)));
+  }
+  return keys;
+}
+
+std::vector<std::string> changed_keys(const SchedulerConfig& base, const SchedulerConfig& now) {
+  const auto before = values_of_network(base);
+  const auto after = values_of_network(now);
+  std::vector<std::string> changed;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const auto& [key, value] = after[i];
+    if (config::to_text(value) == config::to_text(before[i].second)) continue;
+    changed.push_back(fmt::format("{} = {} instead of {}", key, config::to_short_text(value),
+                                  config::to_short_text(before[i].second)));
+    if (base.formulation != now.formulation) break;  // which comes first, and has other keys
+  }
+  return changed;
 }
 
 void validate(const SchedulerConfig& c, const std::string& where) {

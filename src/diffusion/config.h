@@ -142,6 +142,13 @@ void describe_edm(config::Section& section, SchedulerConfig& c);
 /// The keys of `c` that its formulation and `formulation` both read; all others have their defaults.
 SchedulerConfig keys_shared_with(const SchedulerConfig& c, Formulation formulation);
 
+/// What a network is shown, told and asked for: the formulation and those of its keys that this depends on, each as
+/// "prediction_type = \"epsilon\"".
+std::vector<std::string> network_keys(const SchedulerConfig& c);
+/// Which of them a network that was trained under `base` finds changed: "prediction_type = \"epsilon\" instead of
+/// \"v_prediction\"". Another formulation is all that is named.
+std::vector<std::string> changed_keys(const SchedulerConfig& base, const SchedulerConfig& now);
+
 /// Refuses values that no single key's range can: throws base::ConfigError with the key, the value seen and the one
 /// wanted. `where` begins the message and the key's name ("diffusion." or "scheduler_config.json: ").
 void validate(const SchedulerConfig& c, const std::string& where);

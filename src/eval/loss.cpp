@@ -156,10 +156,9 @@ void expect_finite(const LossTable& table, const std::string& path) {
 }  // namespace
 
 LossModel load_loss_model(const base::Path& path, const std::string& weights, const run::Runtime& runtime,
-                          at::Device device, const std::optional<base::Path>& adapter_base) {
+                          at::Device device, const denoise::LoadOptions& options) {
   LossModel loaded{.path = path.string(),
-                   .model = denoise::load_model(path, weights, train::read_run_model, runtime, device,
-                                                {.adapter_base = adapter_base})};
+                   .model = denoise::load_model(path, weights, train::read_run_model, runtime, device, options)};
   denoise::prepare_for_sampling(loaded.model, at::kFloat);
   comm::agree(runtime.session.world(), [&] { read_training(loaded); });
   return loaded;

@@ -13,7 +13,7 @@
 
 #include "base/file_system.h"
 #include "data/dataset_options.h"
-#include "denoise/loaded_model.h"
+#include "denoise/load_model.h"
 #include "diffusion/config.h"
 #include "eval/result.h"
 #include "run/runtime.h"
@@ -32,7 +32,7 @@ struct LossModel {
 /// Loads the model in `path`, which is what `ddpm sample --model` takes, as denoise::load_model() does. Throws
 /// OutputError's code. Collective.
 LossModel load_loss_model(const base::Path& path, const std::string& weights, const run::Runtime& runtime,
-                          at::Device device, const std::optional<base::Path>& adapter_base = std::nullopt);
+                          at::Device device, const denoise::LoadOptions& options = {});
 
 /// Throws ConfigError unless the losses of both are of the same things: formulation, prediction, schedule, weights.
 void expect_same_loss(const LossModel& a, const LossModel& b);

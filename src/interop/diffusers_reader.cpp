@@ -82,6 +82,7 @@ std::string hub_hint(const base::Path& path) {
 
 base::Path pipeline_folder(const base::Path& path) {
   const base::Path unet = unet_folder(path);
+  if (unet.empty()) return path;
   return unet.filename() == "unet" || unet.filename() == "unet_ema" ? unet.parent_path() : unet;
 }
 

@@ -29,6 +29,12 @@ constexpr std::array<std::string_view, 14> kOfNoEffect = {"auto_mapping",
                                                           "target_modules",
                                                           "task_type"};
 
+base::Json read_adapter_json(const base::Path& folder) {
+  constexpr uint64_t kMaxBytes = uint64_t{16} << 20U;
+  const base::Path file = folder / kAdapterConfig;
+  return base::parse_json_file(base::posix_file_system()->read(file, kMaxBytes), file.string(), kMaxBytes);
+}
+
 /// Nothing, no, none, or an empty list: a key that asks for nothing.
 bool is_off(const base::Json& value) {
   if (value.is_null() || value == base::Json(false) || value == base::Json("none")) return true;
@@ -73,10 +79,13 @@ nn::LoraConfig parse_peft_config(const base::Json& json, const std::string& orig
 }
 
 nn::LoraConfig read_peft_config(const base::Path& folder) {
-  constexpr uint64_t kMaxBytes = uint64_t{16} << 20U;
-  const base::Path file = folder / kAdapterConfig;
-  const std::string text = base::posix_file_system()->read(file, kMaxBytes);
-  return parse_peft_config(base::parse_json_file(text, file.string(), kMaxBytes), file.string());
+  return parse_peft_config(read_adapter_json(folder), (folder / kAdapterConfig).string());
+}
+
+double read_peft_dropout(const base::Path& folder) {
+  const base::Json json = read_adapter_json(folder);
+  const auto found = json.find("lora_dropout");
+  return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
 }
 
 }  // namespace ddpm::interop

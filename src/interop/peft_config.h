@@ -25,4 +25,8 @@ bool is_peft_folder(const base::Path& path);
 nn::LoraConfig parse_peft_config(const base::Json& json, const std::string& origin);
 nn::LoraConfig read_peft_config(const base::Path& folder);
 
+/// The folder's lora_dropout, by which its adapters were trained and which their outputs do not depend on; 0 where it
+/// tells none. Throws OutputError.
+double read_peft_dropout(const base::Path& folder);
+
 }  // namespace ddpm::interop

@@ -10,14 +10,14 @@
 namespace ddpm::interop {
 namespace {
 
-constexpr std::string_view kLoad = R"(from diffusers import UNet2DModel
+constexpr std::string_view kLoad = R"(import diffusers, torch
 
-model = UNet2DModel.from_pretrained(here / "unet").eval()
+model = diffusers.UNet2DModel.from_pretrained(here / "unet").eval()
 )";
 
-constexpr std::string_view kLoadField = R"(from field_unet import FieldUNet2D
+constexpr std::string_view kLoadField = R"(import field_unet, torch
 
-model = FieldUNet2D.from_folder(here)
+model = field_unet.FieldUNet2D.from_folder(here)
 )";
 
 std::string inputs(const WrittenModel& model) {
@@ -51,18 +51,13 @@ std::string export_script(const WrittenModel& model) {
   const bool fits = nn::fits_diffusers(model.unet);
   return fmt::format(
       R"("""Makes a torch.export program of this model, for 1 to 63 images at once: python export.py PROGRAM.pt2"""
-
-import pathlib
-import sys
+import pathlib, sys
 
 here, program = pathlib.Path(__file__).parent, pathlib.Path(sys.argv[-1])
 if len(sys.argv) != 2 or program.suffix != ".pt2" or not (program.parent.is_dir() and (here / "unet").is_dir()):
     print(f"export.py: wanted: PROGRAM.pt2 in a folder that exists, and the model {{here / 'unet'}}", file=sys.stderr)
     sys.exit(2)
-
-import torch
-{}
-inputs = {{{}}}
+{}inputs = {{{}}}
 batch = torch.export.Dim("batch", max=63)  # diffusers' upsamplers take another path from 64 on
 shapes = {{name: {{0: batch}} for name in inputs}}{}
 with torch.no_grad():

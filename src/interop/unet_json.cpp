@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -79,6 +80,33 @@ void check_class(const base::Json& json, const std::string& origin) {
   throw base::ConfigError("{}: {} = {}; wanted: {}", origin, kClassKey, base::excerpt(*name), wanted);
 }
 
+/// The keys that count and whose values differ: "KEY = NOW instead of BEFORE".
+std::vector<std::string> differences(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model,
+                                     const std::function<bool(const std::string&)>& counts) {
+  const base::OrderedJson before = unet_to_json(base);
+  const base::OrderedJson now = unet_to_json(model);
+  const auto value = [](const base::OrderedJson& json, const std::string& key) {
+    return json.contains(key) && !json.at(key).is_null() ? json.at(key).dump() : "none";
+  };
+  std::set<std::string> keys;
+  for (const base::OrderedJson* json : {&before, &now}) {
+    for (const auto& [key, unused] : json->items()) keys.insert(key);
+  }
+  std::vector<std::string> changed;
+  for (const std::string& key : keys) {
+    if (!counts(key) || value(before, key) == value(now, key)) continue;
+    changed.push_back(fmt::format("{} = {} instead of {}", key, value(now, key), value(before, key)));
+  }
+  return changed;
+}
+
+/// Whether the key says what a model takes beside the noisy image.
+bool is_of_inputs(const std::string& key) {
+  constexpr std::array<std::string_view, 4> kKeys = {"in_channels", "class_embed_type", "num_class_embeds",
+                                                     "num_parameters"};
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
 }  // namespace
 
 base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet) {
@@ -104,24 +132,13 @@ base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet) {
 }
 
 std::vector<std::string> changed_keys(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model) {
-  static const std::set<std::string_view> kOthers = {
-      kClassKey,          "sample_size",      "dropout",        "in_channels",         "time_embedding_dim",
-      "class_embed_type", "num_class_embeds", "num_parameters", "num_train_timesteps", "padding"};
-  const base::OrderedJson before = unet_to_json(base);
-  const base::OrderedJson now = unet_to_json(model);
-  const auto value = [](const base::OrderedJson& json, const std::string& key) {
-    return json.contains(key) ? json.at(key).dump() : "none";
-  };
-  std::set<std::string> keys;
-  for (const base::OrderedJson* json : {&before, &now}) {
-    for (const auto& [key, unused] : json->items()) keys.insert(key);
-  }
-  std::vector<std::string> changed;
-  for (const std::string& key : keys) {
-    if (kOthers.contains(key) || value(before, key) == value(now, key)) continue;
-    changed.push_back(fmt::format("{} = {} instead of {}", key, value(now, key), value(before, key)));
-  }
-  return changed;
+  static const std::set<std::string_view> kOthers = {kClassKey, "sample_size",        "dropout", "time_embedding_dim",
+                                                     "padding", "num_train_timesteps"};
+  return differences(base, model, [](const std::string& key) { return !kOthers.contains(key) && !is_of_inputs(key); });
+}
+
+std::vector<std::string> changed_inputs(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model) {
+  return differences(base, model, is_of_inputs);
 }
 
 nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origin) {

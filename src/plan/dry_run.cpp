@@ -175,10 +175,13 @@ void expect_pretrained(const train::Config& config, const train::FittedModel& mo
     comm::do_on_root(runtime.session.world(), [&] {
       const base::Path folder = denoise::pretrained_folder(source);
       denoise::expect_base(folder, "model.pretrained");
+      denoise::expect_same_function(folder, model.unet);
       const interop::UNetWeights readable(folder, denoise::expected_shapes(unet));
     });
   }
-  if (!first || (adapters && !source.lora_adapters)) return;
+  if (!first) return;
+  denoise::warn_of_changed_diffusion(source, config.diffusion.scheduler, train::read_run_model, runtime);
+  if (adapters && !source.lora_adapters) return;
   const denoise::PretrainedWeights readable(source, unet, train::read_run_model, runtime);
 }
 
@@ -187,7 +190,7 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
                 const data::Dataset& dataset, const train::FittedModel& model, int64_t islands) {
   comm::Communicator& world = runtime.session.world();
   checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
-  Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, world)};
+  Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, runtime.files, world)};
   const auto& checkpoint = beginning.checkpoint;
   comm::agree(world, [&] {
     train::ValidationRecord record;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "checkpoint/folders.h"
 #include "checkpoint/run_files.h"
@@ -31,13 +32,19 @@ std::optional<FoundRun> found_run(Kind kind, const base::Path& path) {
 
 }  // namespace
 
+base::Path meant_checkpoint(const base::FileSystem& files, comm::Communicator& world, const base::Path& path) {
+  const std::string name =
+      comm::agree_on_root(world, [&] { return checkpoint::meant_step_folder(files, path).filename().string(); });
+  return path.parent_path() / name;
+}
+
 std::optional<FoundRun> look_for_run(const base::FileSystem& files, const base::Path& asked) {
-  const base::Path path = place_of(asked);
+  const base::Path path = checkpoint::meant_step_folder(files, place_of(asked));
   return found_run(kind_of(files, path), path);
 }
 
 std::optional<FoundRun> find_run(const base::FileSystem& files, comm::Communicator& world, const base::Path& asked) {
-  const base::Path path = place_of(asked);
+  const base::Path path = meant_checkpoint(files, world, place_of(asked));
   const int64_t kind = comm::number_on_root(world, [&] { return static_cast<int64_t>(kind_of(files, path)); });
   return found_run(static_cast<Kind>(kind), path);
 }

@@ -18,11 +18,15 @@ struct FoundRun {
   [[nodiscard]] bool certain() const { return checkpoint || configured; }
 };
 
+/// checkpoint::meant_step_folder() of a path without a slash at its end, as rank 0 sees it. Collective.
+base::Path meant_checkpoint(const base::FileSystem& files, comm::Communicator& world, const base::Path& path);
+
 /// Looks on this rank alone, as find_run() does.
 std::optional<FoundRun> look_for_run(const base::FileSystem& files, const base::Path& asked);
 
 /// `asked`, relative or absolute, as a run folder (it holds config.toml, or a folder checkpoints) or as a checkpoint
-/// folder (it holds a manifest, or has the name of one); none when it is neither. Rank 0 looks. Collective.
+/// folder (it holds a manifest, or has the name of one, with or without its zeros); none when it is neither. Rank 0
+/// looks. Collective.
 std::optional<FoundRun> find_run(const base::FileSystem& files, comm::Communicator& world, const base::Path& asked);
 
 }  // namespace ddpm::run

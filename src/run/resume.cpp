@@ -10,6 +10,7 @@
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
+#include "run/find_run.h"
 #include "run/snapshot.h"
 
 namespace ddpm::run {
@@ -72,7 +73,9 @@ std::string newest_state(const base::FileSystem& files, const base::Path& run, c
 
 std::string state_of_other_images(const base::FileSystem& files, const base::Path& run, const std::string& resume) {
   auto manifest = newest_manifest(files, run);
-  if (!manifest && names_checkpoint(resume)) manifest = readable_manifest(files, resume);
+  if (!manifest && names_checkpoint(resume)) {
+    manifest = readable_manifest(files, checkpoint::meant_step_folder(files, base::plain_path(resume)));
+  }
   return manifest ? manifest->state.dump() : "";
 }
 
@@ -86,14 +89,15 @@ void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::str
 }
 
 std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpoint::CheckpointStore& store,
-                                                   comm::Communicator& world) {
+                                                   const base::FileSystem& files, comm::Communicator& world) {
   seen_ = store.candidates();
   if (names_checkpoint(value_)) {
     // One rank looks: relative paths and links may differ between nodes.
-    named_ = comm::broadcast(world, world.rank() == 0 ? full_name(value_) : std::string());
+    const base::Path place = meant_checkpoint(files, world, base::plain_path(value_));
+    named_ = comm::broadcast(world, world.rank() == 0 ? full_name(place) : std::string());
     auto found = run.resumes() ? find_descendant(store, named_) : std::nullopt;
     resumed_before_ = found.has_value();
-    return found ? std::move(found) : store.open(value_);
+    return found ? std::move(found) : store.open(place);
   }
   if (!run.resumes()) return std::nullopt;
   auto found = store.find();

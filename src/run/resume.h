@@ -38,7 +38,7 @@ class Resume {
   /// since it was resumed from there, even if the named one is gone; with "auto" the run's newest readable one.
   /// Collective. Throws OutputError when the value is "never" and there is one.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunFolder& run, checkpoint::CheckpointStore& store,
-                                                           comm::Communicator& world);
+                                                           const base::FileSystem& files, comm::Communicator& world);
 
   /// Call it with the run's lock: throws OutputError when the run has other checkpoints than find() saw, because
   /// another start was faster and what was loaded is no longer the newest. Collective.

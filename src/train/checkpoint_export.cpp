@@ -63,12 +63,13 @@ interop::WrittenScheduler scheduler_of(const base::Path& folder) {
 }
 
 Description describe_folder(const denoise::LoadedModel& model, const base::Path& folder) {
-  return {.scheduler = scheduler_of(folder),
-          .normalization = interop::read_normalization(folder).value_or(model.image.record_json()),
-          .card = {.title = folder.filename().string(),
-                   .weights = "those of a diffusers folder",
-                   .program_version = base::kVersion,
-                   .class_names = model.image.class_names}};
+  return {
+      .scheduler = scheduler_of(folder),
+      .normalization = interop::read_normalization(folder).value_or(model.image.record_json()),
+      .card = {.title = folder.filename().string(),
+               .weights = model.averages ? "averages (unet_ema/) of a diffusers folder" : "those of a diffusers folder",
+               .program_version = base::kVersion,
+               .class_names = model.image.class_names}};
 }
 
 at::ScalarType scalar_type(ExportType type) {
@@ -145,10 +146,9 @@ void write_network(const denoise::LoadedModel& model, const ExportRequest& reque
 
 /// On rank 0; the other ranks have the model without its weights.
 denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime,
-                                  const std::optional<base::Path>& adapter_base = std::nullopt) {
+                                  const denoise::LoadOptions& options = {}) {
   const bool root = runtime.session.world().rank() == 0;
-  return denoise::load_model(source, weights, read_run_model, runtime, root ? at::kCPU : at::kMeta,
-                             {.adapter_base = adapter_base});
+  return denoise::load_model(source, weights, read_run_model, runtime, root ? at::kCPU : at::kMeta, options);
 }
 
 }  // namespace
@@ -162,7 +162,9 @@ std::string export_checkpoint(const ExportRequest& request, const run::Runtime& 
     expect_free(runtime.files, request.format, request.output);
     expect_apart(request.output, request.source, "what is exported");
   });
-  const denoise::LoadedModel model = load_on_root(request.source, request.weights, runtime, request.adapter_base);
+  const denoise::LoadedModel model =
+      load_on_root(request.source, request.weights, runtime,
+                   {.weights_said = request.weights_said, .adapter_base = request.adapter_base});
   const base::Path source = base::plain_path(std::filesystem::absolute(request.source));
   comm::do_on_root(world, [&] {
     denoise::expect_use_of_base(request.adapter_base, model.adapters.has_value(), request.source);

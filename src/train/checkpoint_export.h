@@ -18,8 +18,9 @@ enum class ExportType : uint8_t { fp32, bf16, fp16 };
 constexpr auto names_of(ExportType /*type*/) { return std::to_array<std::string_view>({"fp32", "bf16", "fp16"}); }
 
 struct ExportRequest {
-  base::Path source;    ///< as denoise::load_model() takes it
-  std::string weights;  ///< likewise
+  base::Path source;              ///< as denoise::load_model() takes it
+  std::string weights;            ///< likewise
+  std::string weights_said = {};  ///< likewise
   ExportFormat format = ExportFormat::diffusers;
   ExportType type = ExportType::fp32;
   base::Path output;

@@ -26,7 +26,7 @@ Driver::Driver(const run::CommonConfig& config, const config::Schema& schema, co
 }
 
 std::optional<checkpoint::Checkpoint> Driver::find() {
-  auto checkpoint = resume_.find(folder_, store_, world_);
+  auto checkpoint = resume_.find(folder_, store_, runtime_.files, world_);
   if (checkpoint) {
     for (Callback* callback : callbacks_) callback->resume(*checkpoint);
   }

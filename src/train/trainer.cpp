@@ -171,6 +171,9 @@ void Trainer::initialize_weights() {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
   const denoise::ModelSource& source = config_.model_source;
   const bool adapters = config_.model.lora.rank > 0;
+  if (source.pretrained) {
+    denoise::warn_of_changed_diffusion(source, config_.diffusion.scheduler, read_run_model, runtime_);
+  }
   if (adapters ? !source.lora_adapters : !source.pretrained) return model_.initialize(seed);
   denoise::PretrainedWeights pretrained(source, model_.unet, read_run_model, runtime_);
   if (adapters) pretrained.expect_trained_beside(*base_weights_.base());

@@ -23,6 +23,24 @@ TEST(StepFolder, NamesAreCanonical) {
   }
 }
 
+TEST(StepFolder, IsFoundWithoutItsZeros) {
+  const test::TemporaryFolder folder;
+  const auto files = base::posix_file_system();
+  for (const char* name : {"step-00001000", "step-20", "step-00000020"}) {
+    std::filesystem::create_directory(folder.path() / name);
+  }
+  const auto meant = [&](const char* name) {
+    return meant_step_folder(*files, folder.path() / name).filename().string();
+  };
+  EXPECT_EQ(meant("step-1000"), "step-00001000");
+  EXPECT_EQ(meant("step-0000001000"), "step-00001000");
+  EXPECT_EQ(meant("step-00001000"), "step-00001000");
+  for (const char* name :
+       {"step-20", "step-3", "step-", "step-1000x", "step--1000", "step-99999999999999999999", "1000"}) {
+    EXPECT_EQ(meant(name), name);
+  }
+}
+
 TEST(Candidates, AreNewestFirstAndADisplacedOneCountsWhereItsStepHasNoOther) {
   const test::TemporaryFolder folder;
   for (const char* name : {"step-00000100", "step-00000300", ".old-step-00000300-aa", ".old-step-00000200-bb",

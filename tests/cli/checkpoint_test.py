@@ -98,6 +98,21 @@ class Checkpoint(unittest.TestCase):
         self.assertEqual(len(table.splitlines()), 2, table)
         self.assertIn("ok, newest, LATEST", table)
 
+    def test_the_zeros_of_a_checkpoints_name_may_be_left_out(self):
+        for ranks in (1, 2):
+            said = ddpm("checkpoint", "verify", f"{self.run_folder}/checkpoints/step-2/", ranks=ranks)
+            self.assertIn("1 checkpoint", said.stdout)
+        said = ddpm("checkpoint", "reshard", self.run_folder / "checkpoints/step-2", "--ranks", 1, "--output", self.fresh("short"))
+        self.assertIn("step 2 of", said.stdout)
+        for name in ("step-2", "step-00000002"):
+            output = WORK / f"drawn-{name}.npy"
+            ddpm("sample", "--model", self.run_folder / "checkpoints" / name, "--count", 1, "--steps", 1, "--output", output)
+        self.assertEqual((WORK / "drawn-step-2.npy").read_bytes(), (WORK / "drawn-step-00000002.npy").read_bytes())
+        for arguments in (("list",), ("verify",), ("reshard", "--ranks", 1, "--output", WORK / "no")):
+            absent = ddpm("checkpoint", arguments[0], self.run_folder / "checkpoints/step-3", *arguments[1:], check=False)
+            self.assertEqual(absent.returncode, 4)
+            self.assertIn("step-3: no such folder", absent.stderr)
+
     def test_verify_names_the_damaged_one(self):
         run = self.fresh("damaged", copied=True)
         self.assertIn("all as they were written", ddpm("checkpoint", "verify", run, ranks=2).stdout)

@@ -181,11 +181,82 @@ class Export(unittest.TestCase):
         self.expect_refused(export(WORK / "absent", WORK / "x", check=False), "absent: not a run")
         self.assertNotIn("hf download", export(WORK / "absent", WORK / "x", check=False).stderr)
 
-    def expect_refused(self, said, *phrases):
-        self.assertEqual(said.returncode, 4, said.stderr)
+    def expect_refused(self, said, *phrases, code=4):
+        self.assertEqual(said.returncode, code, said.stderr)
         self.assertEqual(len(said.stderr.strip().splitlines()), 1, said.stderr)
         for phrase in phrases:
             self.assertIn(phrase, said.stderr)
+
+    def test_weights_or_averages_of_a_folder(self):
+        """A folder as diffusers' scripts save it with --use_ema, of which either is taken by name."""
+        both, alone = WORK / "checkpoint-500", WORK / "averages-alone"
+        state = self.run_folder / "checkpoints/step-00000004"
+        for weights, name in (("raw", "unet"), ("ema:1", "unet_ema")):
+            export(state, WORK / "one", "--weights", weights)
+            shutil.copytree(WORK / "one" / "unet", both / name)
+        shutil.copytree(both / "unet_ema", alone / "unet_ema")
+        for weights, name in (("raw", "unet"), ("ema", "unet_ema")):
+            wanted = load_file(both / name / "diffusion_pytorch_model.safetensors")
+            self.assertIn(f"{weights} weights", export(both, WORK / "chosen", "--weights", weights, ranks=2).stdout)
+            taken = load_file(WORK / "chosen" / WEIGHTS)
+            self.assertTrue(all(torch.equal(taken[key], value) for key, value in wanted.items()))
+            card = (WORK / "chosen" / "README.md").read_text()
+            self.assertEqual("averages (unet_ema/) of a diffusers folder" in card, weights == "ema")
+            drawn = [WORK / f"by-{how}.npy" for how in ("name", "path")]
+            fixed = ("--count", 1, "--steps", 2, "--output")
+            self.assertIn(f"{weights} weights", ddpm("sample", "--model", both, "--weights", weights, *fixed, drawn[0]).stderr)
+            ddpm("sample", "--model", both / name, *fixed, drawn[1])
+            self.assertEqual(drawn[0].read_bytes(), drawn[1].read_bytes())
+        for weights in ((), ("--weights", "ema")):
+            export(alone, WORK / "chosen", *weights)
+            taken = load_file(WORK / "chosen" / WEIGHTS)
+            self.assertTrue(all(torch.equal(taken[key], value) for key, value in wanted.items()))
+        model = self.run_folder / "model"
+        export(model, WORK / "chosen", "--weights", "raw")  # what it has one set of
+        own = ("--model", model, "--data", WORK / "squares", "--count", 2, "--levels", 1)
+        for said, phrase in (
+            (export(both, WORK / "x", check=False), "unet_ema/; wanted: --weights raw or ema, or the path"),
+            (export(both, WORK / "x", "--weights", "ema:1", check=False), "--weights ema:1: "),
+            (export(model, WORK / "x", "--weights", "ema", check=False), "holds no folder unet_ema with averages"),
+            (export(alone, WORK / "x", "--weights", "raw", check=False), "holds averages alone"),
+            (ddpm("sample", "--model", both, "--count", 1, "--output", WORK / "x.npy", check=False), "--weights raw or ema"),
+            (ddpm("sample", "--model", model, "--guidance-model", both, "--guidance-scale", 2, "--count", 1, "--output",
+                  WORK / "x.npy", check=False), "--guidance-weights raw or ema"),
+            (ddpm("eval", "loss", *own, "--against", both, check=False), "--against-weights raw or ema"),
+        ):  # fmt: skip
+            self.expect_refused(said, phrase, code=2)
+        self.assertEqual(export(both, WORK / "x", ranks=2, check=False).stderr.count("ddpm: error: "), 1)
+        self.assertFalse((WORK / "x").exists())
+        ddpm("eval", "loss", *own, "--against", both, "--against-weights", "ema")
+
+    def test_what_is_no_model_says_what_it_is(self):
+        model = self.run_folder / "model"
+        unet = UNet2DModel.from_pretrained(model, subfolder="unet")
+        get_peft_model(unet, LoraConfig(r=2, target_modules=["to_q"])).save_pretrained(WORK / "adapters")
+        alone = WORK / "alone.safetensors"
+        shutil.copy(model / WEIGHTS, alone)
+        step = self.run_folder / "checkpoints/step-00000004"
+        for path, phrase in (
+            (WORK / "adapters", "adapters: adapters alone; wanted: the run that trained them"),
+            (WORK / "adapters" / "adapter_model.safetensors", "adapters alone; wanted: the run that trained them"),
+            (model / WEIGHTS, f"is a file; wanted: the folder around it, {model / 'unet'}"),
+            (step / "shard-00001-of-00002.safetensors", f"is a file; wanted: the folder around it, {step}"),
+            (alone, "weights alone; wanted: a model folder, whose config.json"),
+        ):
+            self.expect_refused(export(path, WORK / "x", check=False), phrase)
+            self.expect_refused(ddpm("sample", "--model", path, "--count", 1, "--output", WORK / "x.npy", check=False), phrase)
+
+    def test_the_name_of_a_file_says_its_format(self):
+        for name, form in (("by-name.onnx", "onnx"), ("by-name.pt", "torchscript"), ("by-name.ts", "torchscript"),
+                           ("by-name", "diffusers"), ("by-name.v2", "diffusers")):  # fmt: skip
+            said = json.loads(export(self.run_folder, WORK / name, "--json").stdout)
+            self.assertEqual((said["format"], (WORK / name).is_dir()), (form, form == "diffusers"))
+        for form, name in (("onnx", "x.pt"), ("diffusers", "x.onnx"), ("torchscript", "x.onnx"), ("peft", "x.ts")):
+            said = export(self.run_folder, WORK / name, "--format", form, check=False)
+            self.expect_refused(said, f"--format {form} and --output {WORK / name}", "wanted: another name, or ", code=2)
+            self.assertFalse((WORK / name).exists())
+        said = export(self.run_folder, WORK / "x.pt", "--format", "onnx", ranks=2, check=False)
+        self.assertEqual(said.stderr.count("ddpm: error: "), 1, said.stderr)
 
     def test_refusals(self):
         taken = WORK / "taken"

@@ -125,7 +125,9 @@ Written written_out(const data::MicroBatch& batch, const nn::UNet2D& unet, const
   }
   noise = noise.contiguous(at::MemoryFormat::ChannelsLast);  // in whose order the loss is summed
   const at::Tensor power = schedule.alphas_cumprod().index_select(0, t).view({n, 1, 1, 1});
-  const at::Tensor x_t = power.sqrt() * x0 + (1.0 - power).sqrt() * noise;
+  // LibTorch's root in float32 is one bit off on some processors.
+  const auto root = [](const at::Tensor& values) { return values.to(at::kDouble).sqrt().to(at::kFloat); };
+  const at::Tensor x_t = root(power) * x0 + root(1.0 - power) * noise;
   const nn::RandomContext random{.seed = kSeed,
                                  .step = static_cast<uint64_t>(batch.step),
                                  .first_position = static_cast<uint64_t>(batch.positions.begin),

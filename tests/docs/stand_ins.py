@@ -62,9 +62,16 @@ def runs_mine(stock):
 
 
 def celebahq256(stock):
-    """A model folder of diffusers."""
+    """A model folder of diffusers, with all files in one folder, as the hub has it."""
     stock.want("runs/mine")
-    shutil.copytree(stock / "runs/mine/model", stock / "celebahq256")
+    shutil.copytree(stock / "runs/mine/model/unet", stock / "celebahq256")
+    shutil.copy(stock / "runs/mine/model/scheduler/scheduler_config.json", stock / "celebahq256")
+
+
+def runs_edm(stock):
+    stock.want("photos-64", "my.toml")
+    ddpm(stock.folder, "train", "my.toml", "--run.directory", "runs/edm", "--diffusion.formulation", "edm",
+         "--diffusion.num_train_timesteps", 1000)  # fmt: skip
 
 
 def lora_run(stock):
@@ -235,6 +242,7 @@ MAKERS = {
     "my.toml": (my_toml, ()),
     "runs/mine": (runs_mine, ()),
     "celebahq256": (celebahq256, ()),
+    "runs/edm": (runs_edm, ()),
     "runs/lora": (lora_run, ()),
     "adapter": (adapter, ()),
     "runs/downscale": (downscale, ("fine.h5", "forecast.h5")),

@@ -177,6 +177,14 @@ class OwnModel(unittest.TestCase):
         for was, line in zip(resumed, lines[1], strict=True):
             self.assertAlmostEqual(was, line["brightness"], delta=1e-6)
 
+    def test_a_set_without_labels_is_refused(self):
+        images = make_dataset(WORK / "unlabelled", 8, 16)
+        done = subprocess.run(command(self.fresh("classless"), 2, program=PROGRAM.with_name("on_dataset"), before=[images]),
+                              capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # fmt: skip
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(f"{images}: has no labels; wanted: a set with classes", done.stderr)
+        self.assertFalse((WORK / "classless").exists())
+
     def test_another_run_is_refused(self):
         self.train("identity", 1, "--train.steps", 3)
         done = subprocess.run(command("identity", 2, "--optimizer.eps", "1e-3"), capture_output=True, text=True,

@@ -128,6 +128,34 @@ class Continue(unittest.TestCase):
         _, config = self.config("set", WORK / "base", diffusion={"formulation": "flow", "clip_sample": False})
         self.assertIn("diffusion.clip_sample = false has no meaning", ddpm("train", config, check=False).stderr)
 
+    def test_what_the_model_was_not_trained_for_is_said_once(self):
+        scheduler = DDPMScheduler(prediction_type="v_prediction", num_train_timesteps=500)
+        DDPMPipeline(self.unet, scheduler).save_pretrained(WORK / "velocity")
+        adapters = {"lora_rank": 2}
+        said = 'it goes on with diffusion.{} = {} instead of {}'
+        for name, pretrained, diffusion, model, phrases in (
+            ("as-it-was", "velocity", {}, {}, []),
+            ("same", "velocity", {"prediction_type": "v_prediction", "clip_sample": False}, {}, []),
+            ("noise", "velocity", {"prediction_type": "epsilon"}, {}, [said.format("prediction_type", '"epsilon"', '"v_prediction"')]),
+            ("noise-beside", "velocity", {"prediction_type": "epsilon"}, adapters,
+             [said.format("prediction_type", '"epsilon"', '"v_prediction"')]),
+            ("levels", "velocity", {"beta_end": 0.01, "num_train_timesteps": 1000}, {},
+             [said.format("num_train_timesteps", 1000, 500) + " and diffusion.beta_end = 0.01 instead of 0.02"]),
+            ("flowing", "velocity", {"formulation": "flow"}, {}, [said.format("formulation", '"flow"', '"ddpm"')]),
+            ("own", "as-it-was", {"prediction_type": "sample"}, {}, [said.format("prediction_type", '"sample"', '"v_prediction"')]),
+            ("unsaid", "checkpoint-500", {"prediction_type": "sample"}, {"pretrained_weights": "raw"},
+             ["has no scheduler_config.json", 'it goes on with diffusion.formulation = "ddpm", num_train_timesteps = 1000',
+              'prediction_type = "sample"; wanted']),
+        ):  # fmt: skip
+            _, config = self.config(name, WORK / pretrained, diffusion=diffusion, model=model)
+            for option in (["--dry-run"], []):
+                stderr = ddpm("train", config, *option).stderr
+                self.assertEqual(stderr.count("it goes on with"), min(len(phrases), 1), stderr)
+                for phrase in phrases:
+                    self.assertIn(phrase, stderr)
+            again = ddpm("train", config, "--train.steps", 2).stderr  # from its checkpoint, which is of this training
+            self.assertNotIn("it goes on with", again)
+
     def test_classes_that_it_did_not_have(self):
         run = self.expect_continued("classes", WORK / "base", self.unet, data={"labels": "/labels"}, model={"num_class_embeds": 3})
         table = UNet2DModel.from_pretrained(run / "model" / "unet").class_embedding.weight

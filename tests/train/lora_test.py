@@ -60,6 +60,8 @@ class Lora(unittest.TestCase):
         cls.images = np.random.default_rng(2).uniform(-1, 1, (COUNT, SIZE, SIZE, 3)).astype(np.float32)
         with h5py.File(WORK / "set.h5", "w") as file:
             file["images"] = cls.images
+            file["condition"] = np.zeros((COUNT, SIZE, SIZE, 2), np.float32)
+            file["labels"] = np.arange(COUNT) % 3
 
     def config(self, name, **sections):
         run = WORK / name
@@ -68,7 +70,7 @@ class Lora(unittest.TestCase):
                                "norm_num_groups", "attention_head_dim"))  # fmt: skip
         defaults = {
             "run": {"threads_per_rank": 1},
-            "data": {"shuffle": "none"},
+            "data": {"shuffle": "none", "labels": ""},
             "model": {**unset, "pretrained": str(self.base), "lora_rank": 3, "lora_alpha": 6.0, "lora_targets": ALL},
             "batch": {"global_size": BATCH, "micro_size": 2},
             "optimizer": {"learning_rate": RATE},
@@ -181,6 +183,16 @@ class Lora(unittest.TestCase):
             process = ddpm("train", config, check=False)
             self.assertEqual((process.returncode, len(process.stderr.strip().splitlines())), (4, 1), process.stderr)
             self.assertIn(said, process.stderr)
+        for keys, said in (
+            ({"model": {"num_class_embeds": 3}, "data": {"labels": "/labels"}}, "model.num_class_embeds = 3 instead of none"),
+            ({"model": {"in_channels": 5}, "data": {"condition": "/condition"}}, "model.in_channels = 5 instead of 3"),
+        ):
+            _, config = self.config("more", **keys)
+            for option in ([], ["--dry-run"]):
+                process = ddpm("train", config, *option, check=False)
+                self.assertEqual((process.returncode, len(process.stderr.strip().splitlines())), (4, 1), process.stderr)
+                self.assertIn("adapters (model.lora_rank) take no classes, channels or parameters", process.stderr)
+                self.assertIn(f"it has {said}; wanted: the model's own", process.stderr)
         base = make_base(WORK / "edited")
         run = self.train("beside-edited", model={"pretrained": str(base)})
         config = base / "unet" / "config.json"
@@ -260,6 +272,12 @@ class Lora(unittest.TestCase):
         # The keys that made them name the same layers in other words.
         _, config = self.config("told", model={"lora_adapters": str(begun / "adapter")})
         ddpm("train", config, "--dry-run")
+        settings = WORK / "by-peft" / "adapter_config.json"
+        settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_dropout": 0.125}))
+        for adapters, count in ((WORK / "by-peft", 1), (begun / "adapter", 0)):
+            _, config = self.config("dropped", model={**untold, "lora_adapters": str(adapters)})
+            said = ddpm("train", config, "--dry-run").stderr
+            self.assertEqual(said.count("were trained with lora_dropout = 0.125; training goes on without it"), count, said)
         self.train("changed", model={**untold, "lora_adapters": str(WORK / "by-peft")}, train={"steps": 2})
         shutil.rmtree(WORK / "by-peft")
         ddpm("train", WORK / "changed.toml", "--train.steps", 3)  # the adapters are in its checkpoints

@@ -105,12 +105,17 @@ class PostHoc(unittest.TestCase):
         for options, code, phrase in (
             (("--ema-length", 0.1), 4, "ema.relative_lengths"),
             (("--ema-length", 0.5), 2, "0.5"),
+            (("--ema-length", 0.5), 2, "--ema-length"),
+            (("--weights", "length:0.5"), 2, "--weights length:0.5"),
             (("--ema-length", 0.1, "--weights", "raw"), 2, "--weights"),
         ):
             process, file = self.export(run, *options, check=False)
             self.assertEqual(process.returncode, code, process.stderr)
             self.assertIn(phrase, process.stderr)
             self.assertFalse(file.exists())
+        process, _ = self.export(run / "model", "--ema-length", 0.1, check=False)
+        self.assertEqual((process.returncode, len(process.stderr.strip().splitlines())), (2, 1), process.stderr)
+        self.assertIn(f"--ema-length 0.1: {run}/model is a model folder; wanted: --weights raw or ema", process.stderr)
 
 
 if __name__ == "__main__":

@@ -161,6 +161,8 @@ class Regression(unittest.TestCase):
     def test_a_model_without_its_own_regression_is_refused(self):
         run, process = self.train("whole-parts", "ddpm", steps=1, diffusion={"mean_model": str(self.mean)})
         self.assertEqual(process.returncode, 0, process.stderr)
+        steps = ("--steps", 2)
+        np.testing.assert_array_equal(self.draw(run / "model" / "unet", *steps), self.draw(run / "model", *steps))
         other, _ = self.train("another-mean", "regression", steps=2)
         for name, words in (("gone", "mean_model/ beside it is gone"), ("other", "in mean_model/ are others")):
             copy = WORK / f"parts-{name}"
@@ -195,6 +197,9 @@ class Regression(unittest.TestCase):
             refused = ddpm("checkpoint", "export", whole, "--format", form, "--output", WORK / "one", check=False)
             self.assertEqual((refused.returncode, len(refused.stderr.strip().splitlines())), (4, 1), refused.stderr)
             self.assertIn("holds one network", refused.stderr)
+        shutil.rmtree(exported)
+        ddpm("checkpoint", "export", whole / "model" / "unet", "--output", exported)  # which finds what lies beside it
+        self.assertEqual(digest(exported / "mean_model"), digest(whole / "model" / "mean_model"))
 
     def test_another_regression_in_the_run_is_noticed(self):
         """One that fits the run as well, and one of whose weights a bit is another."""

@@ -91,6 +91,14 @@ class Training(unittest.TestCase):
         process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", f"{older}/")
         self.assertIn("nothing to do", process.stderr)
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in run.rglob("*")})
+        # The zeros of its name may be left out, then and at the first start.
+        short = older.with_name("step-2")
+        process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", short, ranks=2)
+        self.assertIn("nothing to do", process.stderr)
+        shutil.rmtree(WORK / "rewound-elsewhere", ignore_errors=True)
+        ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", short, "--run.directory", WORK / "rewound-elsewhere")
+        self.assertEqual([line["step"] for line in metrics(WORK / "rewound-elsewhere")], [3, 4, 5, 6])
+        self.assertEqual(sha256(WORK / "rewound-elsewhere" / WEIGHTS), weights)
         # Asked for more steps, it continues from its newest checkpoint, even though the named one is damaged now, and
         # reports that.
         (older / "MANIFEST.json").write_text("{}")
