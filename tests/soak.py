@@ -132,6 +132,10 @@ class Soak:
             self.disk.free()
 
     def inject(self, fault):
+        # Until its first step a start has fault.init_timeout_s, a quarter of an hour, and would hang for so long.
+        begins = self.record.begins
+        if fault.kind == "hang" and (not begins or self.record.first_step(begins[-1]) is None):
+            return False
         did = {"damage": self.damage, "disk": self.fill}.get(fault.kind, self.place.inject)(fault)
         if did:
             self.faults.append({"at": round(self.now, 2), "kind": fault.kind, "hit": did, "step": self.record.newest})
@@ -318,7 +322,7 @@ def arguments():
     if not Path(os.environ["DDPM"]).exists():
         refuse(f"there is no {os.environ['DDPM']}: build it, or set DDPM")
     if args.launcher and args.reference_ranks not in (0, args.ranks):
-        refuse(f"--reference-ranks {args.reference_ranks}: the unbroken run has the ranks that --launcher starts; wanted: 0 or {args.ranks}")
+        refuse(f"--reference-ranks {args.reference_ranks}: --launcher starts {args.ranks} ranks; wanted: 0 or {args.ranks}")
     if args.work and args.work.exists():
         refuse(f"{args.work} is there already; wanted: a new folder")
     return args

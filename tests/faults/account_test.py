@@ -19,7 +19,7 @@ import places  # noqa: E402
 import processes  # noqa: E402
 import soak  # noqa: E402
 from record import Acknowledged, Record, seconds_of_useful_steps  # noqa: E402
-from schedule import KINDS, schedule  # noqa: E402
+from schedule import KINDS, Fault, schedule  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 
@@ -203,8 +203,10 @@ class Soaks(unittest.TestCase):
         shutil.rmtree(self.work, ignore_errors=True)
         (self.work / "run" / "checkpoints" / "step-00000002").mkdir(parents=True)
         (self.work / "run" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines(1, 2, 3)))
-        self.args = types.SimpleNamespace(kinds=["rank"], seed=1, minutes=0.02, failure_every=0.5, size=16, ranks=2, micro_size=2, channels=(8,),
-                                          save_every=5, step_timeout=5, launcher="mpirun", nodes=0, link_mbit=0, reference_ranks=0)  # fmt: skip
+        self.args = types.SimpleNamespace(
+            kinds=["rank"], seed=1, minutes=0.02, failure_every=0.5, size=16, ranks=2, micro_size=2, channels=(8,), save_every=5,
+            step_timeout=5, launcher="mpirun", nodes=0, link_mbit=0, reference_ranks=0,
+        )  # fmt: skip
         self.soak = soak.Soak(self.args, self.work)
 
     def stopped(self, code, asked=True, recovered=True):
@@ -222,6 +224,18 @@ class Soaks(unittest.TestCase):
         # Without ranks nobody was asked, and a fault just before the end has its own exit code.
         self.stopped(137, asked=False)
         self.stopped(137, recovered=False)
+
+    def test_a_rank_hangs_only_where_steps_have_a_deadline(self):
+        self.soak.place = Place()
+        self.soak.place.inject = lambda fault: "rank 1"
+        hang = Fault(0.0, "hang", 0.5)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertFalse(self.soak.inject(hang))
+            self.soak.record.begins, self.soak.record.steps = [(0.5, 0), (6.0, 1)], [(1.0, 1)]
+            self.assertFalse(self.soak.inject(hang))
+            self.assertTrue(self.soak.inject(Fault(0.0, "rank", 0.5)))
+            self.soak.record.steps.append((7.0, 2))
+            self.assertTrue(self.soak.inject(hang))
 
     def test_a_bug_in_the_last_start_is_not_tried_again(self):
         self.soak.place = Place(1, 0)
@@ -253,10 +267,10 @@ class Soaks(unittest.TestCase):
             self.assertIn("ddpm data create: exit code 5 ddpm: error: alone", self.refusal())
 
     def test_a_program_that_is_started_bare_sees_nothing_of_an_allocation(self):
-        told = {name: "2" for name in ("SLURM_NTASKS", "SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "FLUX_JOB_SIZE", "OMPI_COMM_WORLD_SIZE")}
-        with mock.patch.dict(os.environ, {**told, "OMPI_MCA_btl": "tcp"}):
+        told = {"SLURM_NTASKS", "SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "FLUX_JOB_SIZE", "OMPI_COMM_WORLD_SIZE"}
+        with mock.patch.dict(os.environ, {**dict.fromkeys(told, "2"), "OMPI_MCA_btl": "tcp"}):
             left = places.without_launchers()
-        self.assertEqual(set(told) & set(left), set())
+        self.assertEqual(told & set(left), set())
         self.assertLessEqual({"OMPI_MCA_btl", "PATH"}, set(left))
 
     def test_what_sigkill_does_not_end_is_named(self):

@@ -10,7 +10,7 @@ KINDS = {
     "node": "all processes of a node end at once, and the node is back 15 s later",
     "stop": "SIGUSR1 to the launcher, as a batch system sends it before the time limit",
     "term": "SIGTERM to one rank; under Slurm, to the job",
-    "hang": "SIGSTOP to one rank",
+    "hang": "SIGSTOP to one rank, as soon as its start has made a step",
     "damage": "a file of the newest checkpoint is changed, cut or removed, and a rank is killed",
     "disk": "the disk of the run's folder is filled, until the run has ended",
 }

@@ -57,8 +57,8 @@ class OnThisMachine(Case):
 
     def test_a_launcher_of_ones_own_in_an_allocation_and_a_folder_with_a_blank(self):
         launcher = shlex.join([*MPIRUN, "-np", "2"])
-        told = self.expect_nothing_lost("an allocation", "--launcher", launcher, "--minutes", 0.5, "--failure-every", 10, "--faults", "rank,term",
-                                        least=2, env={"SLURM_NTASKS": "2", "SLURM_JOB_NUM_NODES": "1"})  # fmt: skip
+        told = self.expect_nothing_lost("an allocation", "--launcher", launcher, "--minutes", 0.5, "--failure-every", 10, "--faults",
+                                        "rank,term", least=2, env={"SLURM_NTASKS": "2", "SLURM_JOB_NUM_NODES": "1"})  # fmt: skip
         self.assertGreater(told["starts"], 1)
 
     def test_a_run_that_is_not_the_unbroken_one_is_noticed(self):

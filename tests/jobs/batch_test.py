@@ -155,7 +155,8 @@ printf '%s\\0' "${{@:2}}" >>'{noted}'
         program.chmod(0o755)
         for path in (noted, pathlib.Path(f"{noted}.again")):
             path.unlink(missing_ok=True)
-        odd = ["my.toml", "it's", 'say "so"', "back\\slash\\", "0.3,0.8", "\\,", "a line\nbreak", "", " ", "*", "$HOME", "-v", "--fault.max_minutes", "7"]
+        odd = ["my.toml", "it's", 'say "so"', "back\\slash\\", "0.3,0.8", "\\,", "a line\nbreak", "", " ", "*", "$HOME", "-v"]
+        odd += ["--fault.max_minutes", "7"]
         self.submit("train", *odd, DDPM=program)
         self.assertEqual([job.code for job in self.queue.run_all()], [0, 0])
         self.assertEqual([os.fsdecode(word) for word in noted.read_bytes().split(b"\0")[:-1]], odd * 2)
@@ -192,20 +193,21 @@ class Pbs(Batch, unittest.TestCase):
     def test_ranks_that_no_launcher_binds_have_the_threads_that_are_said(self):
         """Without a word about CPUs each has its share of its node, whatever PBS says, which is of the whole node."""
         (self.queue.folder / "bin" / "mpiexec").write_text("#!/bin/sh\necho threads: $OMP_NUM_THREADS.\n")
-        for variables, wanted in (({"DDPM_CPUS_PER_RANK": "8"}, "threads: 8."), ({"DDPM_CPUS_PER_RANK": "1"}, "threads: 1."), ({}, "threads: 32.")):
-            self.submit("train", self.config("threads", **SHORT), TRAIN_QSUB=f"-v OMP_NUM_THREADS=32 {self.two_ranks} {self.limit(3600)}", **variables)
+        options = f"-v OMP_NUM_THREADS=32 {self.two_ranks} {self.limit(3600)}"
+        for variables, threads in (({"DDPM_CPUS_PER_RANK": "8"}, 8), ({"DDPM_CPUS_PER_RANK": "1"}, 1), ({}, 32)):
+            self.submit("train", self.config("threads", **SHORT), TRAIN_QSUB=options, **variables)
             (job,) = self.queue.run_all()
-            self.assertIn(wanted, job.said)
+            self.assertIn(f"threads: {threads}.", job.said)
 
     def test_a_task_of_an_array_takes_its_line_and_comes_back_alone(self):
         (WORK / "sweep.txt").write_text(f"--run.directory none\n--run.directory '{WORK}/second line'\n")
         shutil.rmtree(WORK / "second line", ignore_errors=True)
-        options = f"-J 2-2 {self.two_ranks} {self.limit(SAVE_S + 2)}"
-        config = self.config("swept", **LONG)
+        options = f"-J 2-2 {self.two_ranks} {self.limit(SAVE_S + 8)}"  # time for a step, also on a busy machine
+        config = self.config("swept", **{**LONG, "train": {"steps": 5000}})
         self.submit("train", config, "--sweep", WORK / "sweep.txt", TRAIN_QSUB=options, DDPM_MAX_RESTARTS="1")
         first, last = self.queue.run_all()
         self.assertEqual((first.code, last.code), (0, 75), last.said)
-        self.assertTrue((WORK / "second line" / "checkpoints").exists())
+        self.assertTrue((WORK / "second line" / "checkpoints").exists(), first.said)
         self.assertNotIn("-J", last.options)
         self.assertEqual({name: last.options[name] for name in ("select", "walltime")},
                          {name: first.options[name] for name in ("select", "walltime")})  # fmt: skip
@@ -239,10 +241,11 @@ class Pbs(Batch, unittest.TestCase):
         self.assertEqual(self.queue.calls("qsub"), [])
 
     def test_what_is_packed_comes_through_every_qsub(self):
-        script = f"""set -euo pipefail; fail() {{ exit 3; }}; . '{SOURCE}/jobs/batch.sh'; options=() jobs=/jobs; qsub() {{ env -0; printf '%s\\0' "$@"; }}
+        script = f"""set -euo pipefail; fail() {{ exit 3; }}; . '{SOURCE}/jobs/batch.sh'; options=() jobs=/jobs
+                     qsub() {{ env -0; printf '%s\\0' "$@"; }}
                      export TRAIN_QSUB='-l select=4,walltime=1:00:00 -m abe'; pbs_submit train "a 'b', \\\\ c" """
-        *variables, _, names, _, _ = subprocess.run(["bash", "-c", script], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True,
-                                                    timeout=60, check=True).stdout.split("\0")  # fmt: skip
+        done = subprocess.run(["bash", "-c", script], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=60, check=True)
+        *variables, _, names, _, _ = done.stdout.split("\0")
         environment = dict(word.split("=", 1) for word in variables if "=" in word)
         for knows_escaped_commas in (False, True):
             job = carried(names, environment, knows_escaped_commas)
@@ -256,7 +259,9 @@ class Pbs(Batch, unittest.TestCase):
             self.submit("train", config, THEIRS="2", TRAIN_QSUB=f"{own} {self.two_ranks} {self.limit(3600)}")
             job, options = self.queue.start_next()
             with self.queue.ending(job):
-                environment = pathlib.Path(f"/proc/{job.pid}/environ").read_bytes().split(b"\0")
+                file = pathlib.Path(f"/proc/{job.pid}/environ")
+                wait_until(file.read_bytes, 30, "the environment of the job, which is empty while the shell becomes the script")
+                environment = file.read_bytes().split(b"\0")
                 said, _ = job.communicate(timeout=60)
             self.assertEqual(job.returncode, 0, said)
             self.assertIn(b"MINE=1", environment)

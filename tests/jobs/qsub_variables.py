@@ -15,8 +15,9 @@ class Refused(Exception):
 
 
 def copied(text, is_of_environment, knows_escaped_commas):
-    """One copy of a value, and how much of the text it has taken: a value of a list ends at a comma. Values of the environment have their
-    quotes, commas and backslashes escaped; in a list quotes hold a value together, and go. Since 2021 qsub knows a comma that is escaped."""
+    """One copy of a value, and how much of the text it has taken: a value of a list ends at a comma. Values of the environment have
+    their quotes, commas and backslashes escaped; in a list quotes hold a value together, and go. Since 2021 qsub knows a comma that is
+    escaped."""
     copy, quote = "", None
     for at, letter in enumerate(text):
         if letter in "\"'":

@@ -236,7 +236,8 @@ class Bundle(unittest.TestCase):
         self.assertIn("the bare Debian of the test of images is left out", said)
         system, env = self.offline("tests")
         said = run(*OFFLINE, self.clone / "modules/setup.sh", "--from-bundle", bundle, env=env).stdout
-        self.assertEqual({path.name for path in (system / "usr/share").iterdir()}, {*WANTED, *FOR_TESTS, LEAF} - set(packages_of("module_systems")))
+        installed = {path.name for path in (system / "usr/share").iterdir()}
+        self.assertEqual(installed, {*WANTED, *FOR_TESTS, LEAF} - set(packages_of("module_systems")))
         self.assertTrue((system / "the cache/module-systems/lmod/usr/share/lmod").exists())
         self.assertIn("going on without: no bundle holds it", said)
 
@@ -253,9 +254,10 @@ class Bundle(unittest.TestCase):
         done = run(self.clone / "modules/setup.sh", "--bundle", self.work / "b.tar", env=in_place, check=False)
         self.assertIn("copy: in place of file:", done.stderr)
         self.assertFalse((self.work / "b.tar").exists())
+        no_arm = "a bundle holds nothing for another processor"
         for arguments, said in ((["--from-bundle", self.bundle, "--tests"], "stands alone"),
-                                (["--arm", "--bundle", self.work / "b.tar"], "a bundle holds nothing for another processor"),
-                                (["--bundle", self.work / "b.tar", "--arm-libtorch"], "a bundle holds nothing for another processor")):  # fmt: skip
+                                (["--arm", "--bundle", self.work / "b.tar"], no_arm),
+                                (["--bundle", self.work / "b.tar", "--arm-libtorch"], no_arm)):  # fmt: skip
             done = run(self.clone / "modules/setup.sh", *arguments, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertEqual(done.stderr.count("\n"), 1)

@@ -16,7 +16,9 @@ case "$*" in
   "show hostnames"*) tr , '\\n' <<<"$3" ;;
   "show hostlistsorted"*) tr , '\\n' <<<"$3" | sort | paste -sd, ;;
   *"show job"*) echo "JobId=$4 JobState=RUNNING ExcNodeList=${EXCLUDED:-(null)} Comment=" ;;
-  *"show node"*) if [ "$SLURM_TIME_FORMAT" = standard ]; then cat "$HERE/nodes"; else sed 's/SlurmdStartTime=.*/SlurmdStartTime=09:00/' "$HERE/nodes"; fi ;;
+  *"show node"*)
+    if [ "$SLURM_TIME_FORMAT" = standard ]; then cat "$HERE/nodes"; else sed 's/SlurmdStartTime=.*/SlurmdStartTime=09:00/' "$HERE/nodes"; fi
+    ;;
   requeue*) touch "$HERE/requeued" && kill -TERM "$(cat "$HERE/pid")" ;;
   update*) ;;
 esac
@@ -31,9 +33,9 @@ SAID = {
     "a rank that hangs": ("ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n", "node2"),
     "a rank that is killed": (SRUN_KILLS_THE_OTHERS, "node2"),
     "several tasks of a node": ("srun: error: node2: tasks 2-3: Segmentation fault\n", "node2"),
-    "a rank whose memory ran out": ("slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.\n"
-                                    "srun: error: node2: task 1: Out Of Memory\nsrun: Terminating StepId=1.0\n"
-                                    "srun: error: node1: task 0: Killed\n", "node2"),
+    "a rank whose memory ran out": (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been OOM Killed.\n"
+        "srun: error: node2: task 1: Out Of Memory\nsrun: Terminating StepId=1.0\nsrun: error: node1: task 0: Killed\n", "node2"),
     "several tasks whose memory ran out": ("srun: error: node2: tasks 2-3: Out Of Memory\n", "node2"),
     "a node that Slurm has lost": ("srun: error: Node failure on node2\n", "node2"),
     "a rank that is killed under mpirun": (
@@ -94,8 +96,9 @@ class FailedNodes(unittest.TestCase):
         late = "ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n"
         rows = [(code, "", None) for code in (0, 1, 4, 5, 6, 127)]
         rows += [(code, "", f"a rank or the launcher is lost (exit code {code}); back into the queue") for code in (9, 15, 137)]
-        rows += [(5, late, "a rank on node2 is lost (exit code 5)"), (253, "srun: error: node2: task 1: Out Of Memory\n", "a rank on node2 is lost"),
-                 (9, "srun: error: node2: task 1: Killed\n", "a rank on node2 is lost (exit code 9)"), (75, "", "stopped; back into the queue")]  # fmt: skip
+        on_node2 = "a rank on node2 is lost (exit code {}); back into the queue"
+        rows += [(5, late, on_node2.format(5)), (253, "srun: error: node2: task 1: Out Of Memory\n", on_node2.format(253)),
+                 (9, "srun: error: node2: task 1: Killed\n", on_node2.format(9)), (75, "", "stopped; back into the queue")]  # fmt: skip
         self.script("srun", '#!/bin/sh\ncat "$HERE/said" >&2\nexit "$CODE"\n')
         self.script("ddpm", "#!/bin/sh\n")
         environment = {
@@ -108,7 +111,8 @@ class FailedNodes(unittest.TestCase):
                 (self.here / "requeued").unlink(missing_ok=True)
                 self.log.write_text("")
                 with self.log.open("a") as log:
-                    job = subprocess.Popen(["bash", SOURCE / "jobs/train.sbatch", "my.toml"], env=environment | {"CODE": str(code)}, stdout=log, stderr=log)
+                    job = subprocess.Popen(["bash", SOURCE / "jobs/train.sbatch", "my.toml"], env=environment | {"CODE": str(code)},
+                                           stdout=log, stderr=log)  # fmt: skip
                     (self.here / "pid").write_text(str(job.pid))
                     self.addCleanup(job.kill)
                     ended = job.wait(timeout=20)
