@@ -117,7 +117,7 @@ class SamplesPeer(unittest.TestCase):
             self.expect(value, name, tolerance=1e-12)
         self.assertIn("random convolutions", find(self.result, "frechet_distance")["variable"])
         told = ddpm("eval", "samples", WORK / "sample", "--data", WORK / "train", *metrics).stdout
-        self.assertIn("no FID", told)
+        self.assertIn("not the FID", told)
         self.assertIn("read the kernel distance", told)
 
     def test_extrapolated_distance_of_one_distribution(self):

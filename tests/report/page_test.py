@@ -190,7 +190,7 @@ class Reports(unittest.TestCase):
         output = WORK / f"{self.id().rsplit('.', 1)[-1]}.html"
         output.write_text("<html>mine</html>")
         said, _ = self.report(WORK / "first", code=4)
-        self.assertIn("is no report", said.stderr)
+        self.assertIn("is not a report", said.stderr)
         self.assertEqual(output.read_text(), "<html>mine</html>")
         for folder in (WORK / "nowhere", WORK / "squares"):
             finished = ddpm("report", folder, "--json", check=False)
