@@ -218,7 +218,7 @@ void publish_over(FileSystem& files, const Path& made, const Path& target, const
 }
 
 StagedPath::StagedPath(FileSystem& files, Path target)
-    : files_(files), target_(std::move(target)), staged_(temporary_beside(target_)) {}
+    : files_(files), target_(std::move(target)), staged_(temporary_beside(target_)), unfinished_(files, staged_) {}
 
 StagedPath::~StagedPath() {
   if (published_) return;

@@ -88,8 +88,24 @@ void publish(FileSystem& files, const Path& made, const Path& target);
 /// first, and is removed last.
 void publish_over(FileSystem& files, const Path& made, const Path& target, const Path& displaced);
 
+/// Registers a file or folder of this process that is not finished, for as long as it lives. Nothing needs to lie at
+/// `path` yet, or any more. `files` outlives it.
+class Unfinished {
+ public:
+  Unfinished(FileSystem& files, Path path);
+  ~Unfinished();
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+ private:
+  uint64_t id_ = 0;
+};
+/// Removes all that is registered, also folders into which another thread still writes. For a process that ends now:
+/// any thread may call it, errors are passed over, and what is registered can be neither added nor given up meanwhile.
+void remove_unfinished();
+
 /// A file or folder that is made under a hidden name, path(), and appears under its own whole or not at all: publish()
-/// renames it, and the destructor removes what was not published.
+/// renames it, and the destructor removes what was not published. Until then it is Unfinished.
 class StagedPath {
  public:
   StagedPath(FileSystem& files, Path target);
@@ -107,6 +123,7 @@ class StagedPath {
   FileSystem& files_;
   Path target_;
   Path staged_;
+  Unfinished unfinished_;
   bool published_ = false;
 };
 

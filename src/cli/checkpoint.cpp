@@ -23,7 +23,6 @@
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
 #include "run/find_run.h"
-#include "run/unfinished.h"
 
 namespace ddpm::cli {
 namespace {
@@ -221,7 +220,6 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
     return staged->path().string();
   });
   checkpoint::CheckpointStore target = store_of(context, folder);
-  const run::Unfinished unfinished(context, staged ? folder : base::Path());
   context.enter("writing the shards");
   const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
   comm::do_on_root(world, [&] { staged->publish(); });

@@ -29,6 +29,7 @@
 #include "cli/usage.h"
 #include "comm/collectives.h"
 #include "comm/launch.h"
+#include "run/clean_end.h"
 #include "run/fault.h"
 #include "run/run_program.h"
 
@@ -102,7 +103,9 @@ void run(const Command& command, const std::string& name, const run::Runtime& ru
     context.progress_timeout_s = comm::seconds_of(environment, kProgressVariable, kProgressTimeout);
     if (command.shares_work) comm::check_launch(runtime.session.size(), environment);
   });
-  if (!command.trains) context.enter("");
+  if (command.trains) return command.run(context);
+  const run::CleanEnd clean_end;
+  context.enter("");
   command.run(context);
 }
 

@@ -29,7 +29,6 @@
 #include "device/threads.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
-#include "run/unfinished.h"
 #include "train/config.h"
 
 namespace ddpm::cli {
@@ -134,7 +133,6 @@ std::string settings_of(const SampleArguments& options, int threads, at::Device 
 
 void write_images(const SampleArguments& options, denoise::BatchSampler& sampler, const layout::Mesh& mesh,
                   SampleOutput* output, Context& context) {
-  const run::Unfinished unfinished(context, output != nullptr ? output->unfinished() : base::Path());
   context.enter("making the images");
   denoise::sample_images(
       sampler, options.sampling, [&](int64_t first, const at::Tensor& images) { output->append(first, images); }, mesh,

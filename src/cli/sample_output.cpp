@@ -14,6 +14,7 @@
 #include "data/format.h"
 #include "data/writer.h"
 #include "denoise/stored_images.h"
+#include "device/scalar_type.h"
 #include "observe/image_grid.h"
 #include "observe/npy.h"
 #include "observe/png_encoder.h"
@@ -60,7 +61,6 @@ class FolderOutput : public SampleOutput {
     }
   }
   void finish() override { staged_.publish(); }
-  [[nodiscard]] base::Path unfinished() const override { return staged_.path(); }
 
  private:
   base::FileSystem& files_;
@@ -76,7 +76,6 @@ class NpyOutput : public SampleOutput {
     writer_.append(floats(denormalize_ ? denoise::stored_values(images, *denormalize_) : images));
   }
   void finish() override { writer_.commit(); }
-  [[nodiscard]] base::Path unfinished() const override { return writer_.unfinished(); }
 
  private:
   observe::NpyWriter writer_;
@@ -85,35 +84,34 @@ class NpyOutput : public SampleOutput {
 
 class Hdf5Output : public SampleOutput {
  public:
-  Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape,
+  Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape, base::DType dtype,
              std::optional<denoise::ImageRecord> denormalize)
       : staged_(files, std::move(path)),
         denormalize_(std::move(denormalize)),
-        as_u8_(denormalize_ && denormalize_->dtype == base::DType::u8),
+        dtype_(dtype),
         writer_(make_writer(files, shape)) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
     const at::Tensor values = denormalize_ ? denoise::stored_values(images, *denormalize_) : images;
     // The layers of a volume follow each other, as they do in the file.
-    const at::Tensor stored_nhwc = values.to(as_u8_ ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
+    const at::Tensor stored_nhwc = values.to(device::scalar_type(dtype_)).permute({0, 2, 3, 1}).contiguous();
     writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
   }
   void finish() override {
     writer_.finish();
     staged_.publish();
   }
-  [[nodiscard]] base::Path unfinished() const override { return staged_.path(); }
 
  private:
   data::ShardWriter make_writer(base::FileSystem& files, const std::vector<int64_t>& shape) const {
     std::vector<int64_t> image(shape.begin() + 2, shape.end());
     image.push_back(shape[1]);
-    const auto format = data::ImageFormat::of(image, as_u8_ ? base::DType::u8 : base::DType::f32);
+    const auto format = data::ImageFormat::of(image, dtype_);
     return {files, staged_.path(), format, /*columns=*/{}, shape[0]};
   }
 
   base::StagedPath staged_;
   std::optional<denoise::ImageRecord> denormalize_;
-  bool as_u8_;
+  base::DType dtype_;
   data::ShardWriter writer_;
 };
 
@@ -144,16 +142,11 @@ void check_place(const base::FileSystem& files, const base::Path& path) {
   }
 }
 
-/// Bytes of each number in a file that has no compression.
-uint64_t bytes_of_value(const std::string& ending, const denoise::ImageRecord& image, const OutputOptions& options) {
-  const bool as_u8 = ending == ".h5" && options.denormalize && image.dtype == base::DType::u8;
-  return as_u8 ? 1 : sizeof(float);
-}
-
+/// A file of such numbers has room at `path`, without compression.
 void expect_room(const base::FileSystem& files, const base::Path& path, const std::vector<int64_t>& shape,
-                 uint64_t bytes_of_value) {
-  const auto count = std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
-  base::expect_room(files, base::parent_of(path), count * bytes_of_value, "--output " + path.string());
+                 base::DType dtype) {
+  const uint64_t numbers = std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+  base::expect_room(files, base::parent_of(path), numbers * base::size_of(dtype), "--output " + path.string());
 }
 
 }  // namespace
@@ -172,10 +165,16 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
                             asked.string(), ending, fmt::join(kEndings, ", "));
   }
   check_place(files, path);
-  if (names_file(path) && ending != ".png") expect_room(files, path, shape, bytes_of_value(ending, image, options));
   const auto map = options.denormalize ? std::optional(image) : std::nullopt;
-  if (ending == ".npy") return std::make_unique<NpyOutput>(files, path, shape, map);
-  if (ending == ".h5") return std::make_unique<Hdf5Output>(files, path, shape, map);
+  if (ending == ".npy") {
+    expect_room(files, path, shape, base::DType::f32);
+    return std::make_unique<NpyOutput>(files, path, shape, map);
+  }
+  if (ending == ".h5") {
+    const base::DType dtype = map && map->dtype == base::DType::u8 ? base::DType::u8 : base::DType::f32;
+    expect_room(files, path, shape, dtype);
+    return std::make_unique<Hdf5Output>(files, path, shape, dtype, map);
+  }
   if (options.denormalize) {
     throw base::ConfigError(
         "--denormalize: --output {} is for pictures, which hold no units; wanted: .npy, .h5, or --format dataset",

@@ -20,8 +20,6 @@ class SampleOutput {
   virtual void append(int64_t first, const at::Tensor& images) = 0;
   /// Called after all images were appended: the complete result appears under its name.
   virtual void finish() = 0;
-  /// The hidden file or folder that holds the result until then; empty where it is in memory.
-  [[nodiscard]] virtual base::Path unfinished() const { return {}; }
 };
 
 struct OutputOptions {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_system.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "comm/collectives.h"
@@ -113,6 +114,7 @@ void MpiSession::abort(int exit_code) {
     work = std::exchange(before_abort_, nullptr);
   }
   if (work) work();
+  base::remove_unfinished();
   // Slurm ends the step at once, and what a rank has just said is lost unless its daemon has passed it on by then.
   if (launched_by_srun(process_environment())) std::this_thread::sleep_for(kTimeToBeHeard);
   if (has_mpi_) MPI_Abort(MPI_COMM_WORLD, exit_code);

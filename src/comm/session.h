@@ -54,8 +54,8 @@ class MpiSession {
   /// the main thread may be waiting for; "" when it has not.
   void set_failure_check(std::function<std::string()> check);
   [[nodiscard]] std::string failure();
-  /// MPI_Abort: ends every rank with `exit_code`; this one after 5 s at the latest. Any thread may call it. Does not
-  /// return.
+  /// MPI_Abort: ends every rank with `exit_code`; this one after 5 s at the latest. What is unfinished here
+  /// (base/file_system.h) is removed first. Any thread may call it. Does not return.
   [[noreturn]] void abort(int exit_code);
 
  private:

@@ -19,7 +19,6 @@
 #include "doctor/process_json.h"
 #include "doctor/this_process.h"
 #include "doctor/tournament.h"
-#include "run/unfinished.h"
 
 namespace ddpm::doctor {
 namespace {
@@ -104,7 +103,7 @@ class Examination {
     const auto comm = world_.split(visits ? 0 : 1, world_.rank());
     if (visits) {
       FolderCheck check(runtime_.files, *comm, options_.folder, {.file_bytes = options_.file_bytes});
-      const run::Unfinished unfinished(runtime_, check.folder());
+      const base::Unfinished unfinished(runtime_.files, check.folder());
       survey_.folder = check.run();
     }
     comm::barrier(world_);

@@ -25,8 +25,6 @@ class NpyWriter {
   /// Syncs the file, renames it to its final name and syncs the folder. Throws InternalError unless all elements were
   /// appended.
   void commit();
-  /// The temporary file.
-  [[nodiscard]] const base::Path& unfinished() const { return staged_.path(); }
 
  private:
   base::Path path_;

@@ -210,6 +210,23 @@ TEST_F(FileSystemTest, AStagedFolderAppearsWhenItIsPublishedAndElseNever) {
   EXPECT_EQ(content(folder_ / "pictures" / "a"), "whole");
 }
 
+TEST_F(FileSystemTest, WhatIsUnfinishedGoesWithAProcessThatEnds) {
+  StagedPath half(*files_, folder_ / "pictures");
+  files_->create_directory(half.path());
+  put(half.path() / "a", "half");
+  put(folder_ / "named", "half");
+  const Unfinished named(*files_, folder_ / "named");
+  StagedPath whole(*files_, folder_ / "whole");
+  put(whole.path(), "whole");
+  whole.publish();
+  {
+    put(folder_ / "given up", "kept");
+    const Unfinished until_here(*files_, folder_ / "given up");
+  }
+  remove_unfinished();
+  EXPECT_THAT(files_->list(folder_), ElementsAre("given up", "whole"));
+}
+
 TEST_F(FileSystemTest, PlainPathsHaveTheNameThatTheySeemToHave) {
   EXPECT_EQ(plain_path("a/./b/"), "a/b");
   EXPECT_EQ(plain_path("/a/b/.."), "/a");
