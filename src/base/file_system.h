@@ -100,8 +100,8 @@ class Unfinished {
  private:
   uint64_t id_ = 0;
 };
-/// Removes all that is registered, also folders into which another thread still writes. For a process that ends now:
-/// any thread may call it, errors are passed over, and what is registered can be neither added nor given up meanwhile.
+/// Removes all that is registered, also folders into which another thread still writes; gives up after 2 s. For a
+/// process that ends now: any thread may call it, errors are passed over, and nothing can be added or given up then.
 void remove_unfinished();
 
 /// A file or folder that is made under a hidden name, path(), and appears under its own whole or not at all: publish()

@@ -1,6 +1,9 @@
 // Unfinished and remove_unfinished() of base/file_system.h.
+#include <chrono>
+#include <future>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -8,6 +11,9 @@
 
 namespace ddpm::base {
 namespace {
+
+/// A file system that hangs must not keep a process from its end.
+constexpr auto kPatience = std::chrono::seconds(2);
 
 struct Entry {
   FileSystem& files;
@@ -28,6 +34,11 @@ void remove_while_it_grows(const Entry& entry) {
   }
 }
 
+void remove_all() {
+  const std::lock_guard lock(mutex);
+  for (const auto& [id, entry] : entries) remove_while_it_grows(entry);
+}
+
 }  // namespace
 
 Unfinished::Unfinished(FileSystem& files, Path path) {
@@ -42,8 +53,10 @@ Unfinished::~Unfinished() {
 }
 
 void remove_unfinished() {
-  const std::lock_guard lock(mutex);
-  for (const auto& [id, entry] : entries) remove_while_it_grows(entry);
+  std::packaged_task<void()> work(remove_all);
+  const std::future<void> done = work.get_future();
+  std::thread(std::move(work)).detach();
+  done.wait_for(kPatience);
 }
 
 }  // namespace ddpm::base

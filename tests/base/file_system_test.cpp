@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/sha256.h"
+#include "support/forwarding_files.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -225,6 +227,29 @@ TEST_F(FileSystemTest, WhatIsUnfinishedGoesWithAProcessThatEnds) {
   }
   remove_unfinished();
   EXPECT_THAT(files_->list(folder_), ElementsAre("given up", "whole"));
+}
+
+/// A file system that does not answer until it is told to.
+class HangingFiles : public test::ForwardingFiles {
+ public:
+  void remove_all(const Path& path) override {
+    answers_.get_future().wait();
+    test::ForwardingFiles::remove_all(path);
+  }
+  void answer() { answers_.set_value(); }
+
+ private:
+  std::promise<void> answers_;
+};
+
+TEST_F(FileSystemTest, AFileSystemThatHangsKeepsNoProcessFromItsEnd) {
+  const Path half = folder_ / "half";
+  put(half, "half");
+  HangingFiles files;
+  const Unfinished unfinished(files, half);
+  remove_unfinished();  // comes back
+  EXPECT_TRUE(files.exists(half));
+  files.answer();
 }
 
 TEST_F(FileSystemTest, PlainPathsHaveTheNameThatTheySeemToHave) {
