@@ -68,7 +68,7 @@ StepBench time_training(train::Task& task, const run::Runtime& runtime, StepBenc
   run::Supervision supervision(fault, runtime);
   train::UNetState model(task.fitted.unet, task.config.ema.count(), task.place.compute_dtype, device,
                          task.place.sharding);
-  device::DataParallelDevice data_parallel(device, runtime.session);
+  device::DataParallelDevice data_parallel(device, runtime.session, task.config.parallel.share_gpus);
   train::DenoisingStep step(task, model, world, data_parallel.communicator(), supervision,
                             engine::StepGraph(data_parallel.make_graph(), world, runtime.log));
   model.initialize(static_cast<uint64_t>(task.config.run.seed));

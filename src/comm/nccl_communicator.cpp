@@ -284,11 +284,7 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> create_nccl_communicator(Communicator& host, int device) {
-  // A GPU that does not work fails here, on all ranks together, rather than leave the others waiting in NCCL.
-  agree(host, [&] {
-    check_cuda(cudaSetDevice(device), "cudaSetDevice");
-    check_cuda(cudaFree(nullptr), "the first use of the GPU");
-  });
+  expect_working_gpu(host, device);
   if (host.size() == 1) return std::make_unique<NcclSolo>(device);
   const std::string bytes = agree_on_root(host, [] {
     ncclUniqueId made;

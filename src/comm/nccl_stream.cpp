@@ -5,11 +5,19 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/collectives.h"
 
 namespace ddpm::comm {
 
 void check_cuda(cudaError_t code, const char* operation) {
   if (code != cudaSuccess) throw base::CommunicationError("{} failed: {}", operation, cudaGetErrorString(code));
+}
+
+void expect_working_gpu(Communicator& host, int device) {
+  agree(host, [&] {
+    check_cuda(cudaSetDevice(device), "cudaSetDevice");
+    check_cuda(cudaFree(nullptr), "the first use of the GPU");
+  });
 }
 
 void log_failure(bool failed, const char* operation) {

@@ -10,6 +10,10 @@ namespace ddpm::comm {
 /// Throws CommunicationError unless `code` is cudaSuccess.
 void check_cuda(cudaError_t code, const char* operation);
 
+/// A GPU that does not work fails here, on all ranks of `host` together, rather than leave the others waiting for one.
+/// Collective.
+void expect_working_gpu(Communicator& host, int device);
+
 /// What a destructor does about a failure.
 void log_failure(bool failed, const char* operation);
 

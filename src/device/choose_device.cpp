@@ -52,14 +52,14 @@ void use_deterministic_kernels(at::Context& torch) {
 
 }  // namespace
 
-c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log) {
+c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log, bool share_gpus) {
   comm::Communicator& world = session.world();
   if (asked == DeviceChoice::cpu) return c10::kCPU;
   if (asked == DeviceChoice::automatic && !all_have_gpus(session, log)) return c10::kCPU;
   int index = 0;
   comm::agree(world, [&] {
     const DeviceLibrary library;
-    index = choose_device(session.local_rank(), session.local_size(), library.visible_devices());
+    index = choose_device(session.local_rank(), session.local_size(), library.visible_devices(), share_gpus);
   });
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
@@ -86,8 +86,8 @@ void choose_kernels(c10::Device device, const KernelChoice& choice) {
   torch.setAllowTF32CuDNN(choice.allow_tf32);
 }
 
-DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& session)
-    : communicator_(&session.world()) {
+DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& session, bool share_gpus)
+    : staged_(share_gpus && session.size() > 1), communicator_(&session.world()) {
   if (device.is_cpu()) return;
   library_.emplace();
   const c10::impl::VirtualGuardImpl streams(device.type());
@@ -95,12 +95,13 @@ DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& ses
   stream_.reset_stream(streams.getStreamFromGlobalPool(device, /*isHighPriority=*/false));
   session.set_failure_check([library = *library_] { return library.communicator_failure(); });
   session.before_abort([library = *library_] { library.abort_communicators(); });
-  owned_ = library_->make_nccl_communicator(session.world(), device.index());
+  owned_ = staged_ ? library_->make_staged_communicator(session.world(), device.index())
+                   : library_->make_nccl_communicator(session.world(), device.index());
   communicator_ = owned_.get();
 }
 
 std::unique_ptr<DeviceGraph> DataParallelDevice::make_graph() const {
-  return library_ ? library_->make_graph() : nullptr;
+  return library_ && !staged_ ? library_->make_graph() : nullptr;
 }
 
 }  // namespace ddpm::device

@@ -81,6 +81,13 @@ std::unique_ptr<comm::Communicator> DeviceLibrary::make_nccl_communicator(comm::
   return functions_->make_communicator(host, device);
 }
 
+std::unique_ptr<comm::Communicator> DeviceLibrary::make_staged_communicator(comm::Communicator& host,
+                                                                            int device) const {
+  auto memory = functions_->open_memory(host, device);
+  if (host.size() == 1) return memory->alone();
+  return std::make_unique<comm::StagedCommunicator>(host.duplicate(), std::move(memory));
+}
+
 void open_library_for_gpus() {
   if (gpu_sign(comm::process_environment()).empty()) return;
   try {
@@ -109,14 +116,15 @@ void expect_bf16(const DeviceFacts::Gpu& gpu) {
       gpu.name, gpu.capability / 10, gpu.capability % 10);
 }
 
-int choose_device(int local_rank, int local_size, int visible_devices) {
+int choose_device(int local_rank, int local_size, int visible_devices, bool share) {
   DDPM_CHECK(local_rank >= 0 && local_rank < local_size, "local rank {} of {}", local_rank, local_size);
   DDPM_CHECK(visible_devices >= 1, "{} visible devices", visible_devices);
   if (visible_devices == 1) return 0;
   if (visible_devices < local_size) {
+    if (share) return static_cast<int>(int64_t{local_rank} * visible_devices / local_size);
     throw base::ConfigError(
         "{} ranks were started on a host with {} visible GPUs; "
-        "start at most {} ranks per node, or show each rank one GPU",
+        "start at most {} ranks per node, show each rank one GPU, or set parallel.share_gpus",
         local_size, visible_devices, visible_devices);
   }
   return local_rank;

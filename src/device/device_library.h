@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/staged_communicator.h"
 #include "device/device_graph.h"
 
 namespace ddpm::device {
@@ -34,11 +35,12 @@ struct DeviceFacts {
 /// What libddpm_cuda.so offers; the C function `ddpm_cuda_functions` returns a pointer to its own.
 struct DeviceFunctions {
   /// Counts up whenever this table or Communicator changes: the library and the program are built from one source.
-  static constexpr int kInterface = 7;
+  static constexpr int kInterface = 8;
   int interface = kInterface;
   /// GPUs that this process may use (CUDA_VISIBLE_DEVICES applied), or what CUDA says is wrong.
   int (*visible_devices)(std::string& error) = nullptr;
   std::unique_ptr<comm::Communicator> (*make_communicator)(comm::Communicator& host, int device) = nullptr;
+  std::shared_ptr<comm::DeviceMemory> (*open_memory)(comm::Communicator& host, int device) = nullptr;
   std::string (*communicator_failure)() = nullptr;
   void (*abort_communicators)() = nullptr;
   std::unique_ptr<DeviceGraph> (*make_graph)() = nullptr;
@@ -64,6 +66,10 @@ class DeviceLibrary {
   /// unique id is made on rank 0 and broadcast over `host`. A wait() on its Work makes the caller's current stream
   /// wait.
   [[nodiscard]] std::unique_ptr<comm::Communicator> make_nccl_communicator(comm::Communicator& host, int device) const;
+
+  /// The same over host memory and `host`, for ranks that share a GPU.
+  [[nodiscard]] std::unique_ptr<comm::Communicator> make_staged_communicator(comm::Communicator& host,
+                                                                             int device) const;
 
   /// Returns the failure that NCCL has found on any communicator of this process, such as a network error or another
   /// rank's end, even if nobody has asked its Work yet; "" if there is none. Any thread may call it.
@@ -95,8 +101,8 @@ bool has_bf16(const DeviceFacts::Gpu& gpu);
 void expect_bf16(const DeviceFacts::Gpu& gpu);
 
 /// The GPU of local rank `local_rank` of `local_size` on a host where each rank sees `visible_devices` GPUs. One
-/// visible GPU is taken as the launcher's own choice for this rank. Throws ConfigError, on every rank of the host
-/// alike, when several are visible, but fewer than there are ranks.
-int choose_device(int local_rank, int local_size, int visible_devices);
+/// visible GPU is taken as the launcher's own choice for this rank. Where ranks may share GPUs, neighbours do. Throws
+/// ConfigError otherwise, on every rank of the host alike, when several are visible, but fewer than there are ranks.
+int choose_device(int local_rank, int local_size, int visible_devices, bool share);
 
 }  // namespace ddpm::device

@@ -38,7 +38,7 @@ std::string shared(const Survey& survey, std::size_t host) {
     const auto& gpus = rank_of(survey, host, local).gpus.gpus;
     if (gpus.empty() || (gpus.size() > 1 && gpus.size() < survey.ranks_of[host].size())) continue;
     const int chosen = device::choose_device(static_cast<int>(local), static_cast<int>(survey.ranks_of[host].size()),
-                                             static_cast<int>(gpus.size()));
+                                             static_cast<int>(gpus.size()), /*share=*/false);
     users[gpus[static_cast<std::size_t>(chosen)].bus_id].push_back(survey.ranks_of[host][local]);
   }
   for (const auto& [bus_id, ranks] : users) {

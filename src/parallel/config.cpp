@@ -63,7 +63,11 @@ void describe(config::Section& section, ParallelConfig& c) {
            "Sum gradients while backward still runs, and compute while weights and borders of tiles travel; false: one "
            "after the other.")
       .key("gradient_compression", c.gradient_compression,
-           "Dtype in which gradients travel between ranks; none: float32.");
+           "Dtype in which gradients travel between ranks; none: float32.")
+      .key("share_gpus", c.share_gpus,
+           "Several ranks of a node may compute on one GPU, to try what needs several ranks where there is one. What "
+           "travels goes by way of host memory and MPI instead of NCCL, and steps are launched operation by operation: "
+           "slower than one rank.");
 }
 
 }  // namespace ddpm::parallel

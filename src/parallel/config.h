@@ -38,6 +38,7 @@ struct ParallelConfig {
   double bucket_mib = 25.0;
   bool overlap = true;
   GradientCompression gradient_compression = GradientCompression::none;
+  bool share_gpus = false;
 };
 void describe(config::Section& section, ParallelConfig& c);
 

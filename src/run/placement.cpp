@@ -72,7 +72,7 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
     mesh = parallelism.mesh(world.size());
     layout = parallelism.batch(mesh);
   });
-  const at::Device device = device::choose_device(run.device, session, log);
+  const at::Device device = device::choose_device(run.device, session, log, config.parallel.share_gpus);
   if (config.precision.mixed_precision == optim::MixedPrecision::bf16) device::expect_bf16(device, world);
   device::start_threads(static_cast<int>(run.threads_per_rank), session);
   device::choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});

@@ -174,7 +174,7 @@ ModelTrainer::ModelTrainer(const TrainerConfiguration& configuration, const run:
       units_(model.units),
       tensors_(in_unit_order(model, world_)),
       state_(bind_state(tensors_, model, config_.ema.count(), place_, world_)),
-      data_parallel_(place_.device, runtime.session),
+      data_parallel_(place_.device, runtime.session, config_.parallel.share_gpus),
       step_(run::rules_of(config_, place_, config_.steps), state_, world_, data_parallel_.communicator(),
             {.losses = 1, .votes = run::Supervision::kVotes}),
       driver_(config_, configuration.schema(), runtime_, supervision_, config_.steps),

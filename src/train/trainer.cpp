@@ -88,7 +88,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       validation_(task_, world_, supervision_, log_),
       model_(task_.fitted.unet, config_.ema.count(), task_.place.compute_dtype, task_.place.device,
              task_.place.sharding),
-      data_parallel_(task_.place.device, runtime.session),
+      data_parallel_(task_.place.device, runtime.session, config_.parallel.share_gpus),
       step_(task_, model_, world_, data_parallel_.communicator(), supervision_,
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
       training_set_(task_, world_, log_),

@@ -28,7 +28,8 @@ class ChooseDevice : public testing::TestWithParam<Choice> {};
 
 TEST_P(ChooseDevice, GivesEachLocalRankItsOwn) {
   const Choice c = GetParam();
-  EXPECT_EQ(choose_device(c.local_rank, c.local_size, c.visible), c.device);
+  EXPECT_EQ(choose_device(c.local_rank, c.local_size, c.visible, /*share=*/false), c.device);
+  EXPECT_EQ(choose_device(c.local_rank, c.local_size, c.visible, /*share=*/true), c.device);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, ChooseDevice,
@@ -42,12 +43,20 @@ INSTANTIATE_TEST_SUITE_P(Table, ChooseDevice,
 TEST(ChooseDevice, FewerGpusThanRanksIsRefusedOnEveryRankWithTheNumbers) {
   for (int local_rank = 0; local_rank < 4; ++local_rank) {
     try {
-      (void)choose_device(local_rank, 4, 2);
+      (void)choose_device(local_rank, 4, 2, /*share=*/false);
       ADD_FAILURE() << "rank " << local_rank << " was given a GPU";
     } catch (const base::ConfigError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("4 ranks were started on a host with 2 visible GPUs"));
     }
   }
+}
+
+TEST(ChooseDevice, NeighboursShareGpusThatAreTooFewWhereTheyMay) {
+  std::vector<int> chosen;
+  for (int local_rank = 0; local_rank < 5; ++local_rank) {
+    chosen.push_back(choose_device(local_rank, 5, 2, /*share=*/true));
+  }
+  EXPECT_THAT(chosen, testing::ElementsAre(0, 0, 0, 1, 1));
 }
 
 TEST(DeviceLibrary, WhatCannotBeLoadedIsAConfigurationErrorThatSaysWhatToDo) {

@@ -67,9 +67,9 @@ class OnGpu(unittest.TestCase):
             wanted["data"]["labels"] = ""
         return run, write_config(self.work / f"{name}.toml", run, dataset or self.dataset, **wanted)
 
-    def train(self, name, *sections, device="cuda", dataset=None, options=()):
+    def train(self, name, *sections, device="cuda", dataset=None, options=(), ranks=1):
         run, config = self.config(name, *sections, device=device, dataset=dataset)
-        process = ddpm("train", config, *options)
+        process = ddpm("train", config, *options, ranks=ranks)
         self.assertNotIn("warning", process.stderr)
         return run
 
@@ -176,6 +176,19 @@ class BesideItself(OnGpu):
         whole = self.digest("kept", EVERYTHING)
         for what in ("blocks", "attention"):
             self.assertEqual(whole, self.digest(f"again-{what}", EVERYTHING, {"parallel": {"activation_checkpointing": what}}), what)
+
+    def test_ranks_that_share_the_gpu_train_what_one_does(self):
+        whole = self.train("alone", EXACT, EVERYTHING)
+        ways = {"two": {}, "two-3": {"zero_stage": 3}, "two-reduced-in-bf16": {"gradient_compression": "bf16"}}
+        for name, way in ways.items():
+            with self.subTest(name):
+                shared = self.train(name, EXACT, EVERYTHING, {"parallel": {"share_gpus": True, **way}}, ranks=2)
+                self.assert_near(shared, whole, *((1e-2, 5e-2) if "gradient_compression" in way else (1e-4, 1e-3)))
+        for name, way in {"tiles": {"spatial_size": [2, 1]}, "channels": {"tensor_size": 2}, "stages": {"pipeline_size": 2}}.items():
+            with self.subTest(name):
+                alone = self.train(f"{name}-alone", EXACT)
+                shared = self.train(name, EXACT, {"parallel": {"share_gpus": True, **way}}, ranks=2)
+                self.assert_near(shared, alone, 1e-4, 1e-3)
 
     def test_a_killed_run_ends_with_the_bits_of_the_unbroken_one(self):
         sections = (EVERYTHING, {"precision": {"mixed_precision": "bf16"}, "train": {"steps": 600}, "checkpoint": {"every_steps": 50},

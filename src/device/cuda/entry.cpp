@@ -1,6 +1,7 @@
 // The one C function by which the program reaches libddpm_cuda.so.
 #include <cuda_runtime_api.h>
 
+#include "comm/gpu_memory.h"
 #include "comm/nccl_communicator.h"
 #include "device/cuda/device_facts.h"
 #include "device/cuda/graph.h"
@@ -24,6 +25,7 @@ extern "C" __attribute__((visibility("default"))) const ddpm::device::DeviceFunc
   static const ddpm::device::DeviceFunctions functions{
       .visible_devices = visible_devices,
       .make_communicator = ddpm::comm::create_nccl_communicator,
+      .open_memory = ddpm::comm::open_gpu_memory,
       .communicator_failure = ddpm::comm::nccl_failure,
       .abort_communicators = ddpm::comm::abort_nccl_communicators,
       .make_graph = ddpm::device::cuda::make_graph,
