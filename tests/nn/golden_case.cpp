@@ -7,9 +7,11 @@
 #include <fstream>
 #include <stdexcept>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+#include <fmt/format.h>
 
 #include "base/random.h"
 #include "config/resolve.h"

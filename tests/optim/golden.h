@@ -17,7 +17,7 @@
 namespace ddpm::test {
 
 inline base::Json read_golden(const std::string& name) {
-  std::ifstream file(std::string(DDPM_TEST_DATA) + "/golden/" + name);
+  std::ifstream file(std::string(DDPM_TEST_DATA) + "/../optim/golden/" + name);
   return base::parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 

@@ -1,6 +1,9 @@
 // Runs CUDA kernels on the CPU, a thread block at a time, so that tests on machines without a GPU execute the very code
-// that nvcc compiles. Each CUDA thread is a fiber; __syncthreads() and warp shuffles switch between them. For
-// correctness only: it is thousands of times slower.
+// that nvcc compiles. Each CUDA thread is a fiber; __syncthreads() and warp shuffles switch between them, in another order
+// in each block: from first to last, from last to first, or shuffled. For correctness only: it is thousands of times slower.
+//
+// In a program that ThreadSanitizer watches (cuda_races_test), each fiber is a thread of its own to it, ordered with the
+// others of its block by __syncthreads() alone: two that use the same memory without one between them are reported.
 //
 // Include it before the header that holds kernels. That header uses, of CUDA, no more than what is defined here. A
 // block whose threads are deadlocked ends the program, with a message; so does an assert in a kernel.
@@ -42,7 +45,7 @@ inline constexpr int warpSize = 32;
 
 namespace ddpm::test::cuda {
 
-/// Runs `kernel` for every thread of every block.
+/// Runs `kernel` for every thread of every block. Ends the program where a GPU could not start so many.
 void launch(dim3 grid, dim3 block, const std::function<void()>& kernel);
 
 /// Starts kernels as the functions of src that are told how to start them want it.
@@ -71,7 +74,6 @@ T shuffle(T value, int from) {
 }  // namespace ddpm::test::cuda
 
 inline void __syncthreads() { ddpm::test::cuda::wait_for_block(); }
-inline void __syncwarp(unsigned /*mask*/ = 0xffffffffU) { (void)ddpm::test::cuda::exchange(0, 0); }
 
 // With a full mask and the whole warp's width.
 template <typename T>
@@ -88,18 +90,6 @@ T __shfl_sync(unsigned /*mask*/, T value, int from) {
   return ddpm::test::cuda::shuffle(value, from);
 }
 
-template <typename T>
-T atomicAdd(T* address, T value) {
-  const T old = *address;
-  *address += value;
-  return old;
-}
-template <typename T>
-T atomicMax(T* address, T value) {
-  const T old = *address;
-  if (value > old) *address = value;
-  return old;
-}
 template <typename T>
 T __ldg(const T* address) {
   return *address;

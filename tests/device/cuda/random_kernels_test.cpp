@@ -9,6 +9,7 @@
 #include <array>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <c10/util/BFloat16.h>

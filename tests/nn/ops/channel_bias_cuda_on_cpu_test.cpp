@@ -5,6 +5,7 @@
 #include "support/cuda_on_cpu.h"
 #include "nn/ops/cuda/channel_bias.cuh"
 // clang-format on
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>

@@ -5,6 +5,7 @@
 #include "support/cuda_on_cpu.h"
 #include "nn/ops/cuda/column_sums.cuh"
 // clang-format on
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

@@ -5,6 +5,7 @@
 #include "support/cuda_on_cpu.h"
 #include "nn/ops/cuda/repeated_pixels.cuh"
 // clang-format on
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/equal.h>
