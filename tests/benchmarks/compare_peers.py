@@ -71,7 +71,7 @@ def compare(args, dtype):
         run={"threads_per_rank": args.threads, "seed": SEED},
         **sections_of(args),
     )  # fmt: skip
-    shard = next(bench.dataset(args.work).glob("*.h5"))
+    shard = next(bench.dataset(args.work, model["sample_size"]).glob("*.h5"))
     workers = {name: Worker(name, shard, dtype, args, model) for name in args.peers}
     rates = {name: [] for name in (OURS, *workers)}
     try:

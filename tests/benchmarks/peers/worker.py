@@ -183,7 +183,10 @@ def timed(step, count):
 def main():
     name, dataset, dtype, batch, model = sys.argv[1:]
     torch.manual_seed(SEED)
-    peer = PEERS[name](images_of(dataset), dtype, int(batch), json.loads(model))
+    images, model = images_of(dataset), json.loads(model)
+    if images.shape[2:] != (model["sample_size"],) * 2:
+        sys.exit(f"worker.py: {dataset}: pictures of {tuple(images.shape[2:])}; wanted: those of the model, {model['sample_size']}")
+    peer = PEERS[name](images, dtype, int(batch), model)
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is not an answer
     for line in sys.stdin:
         seconds, losses = peer.steps(int(line))
