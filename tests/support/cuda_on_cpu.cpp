@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <ucontext.h>
@@ -25,14 +26,12 @@ constexpr unsigned kMostAlongYAndZ = 65'535;  // blocks
 // none of its business: it is compiled without.
 #ifdef DDPM_THREAD_SANITIZER
 void* new_thread() { return __tsan_create_fiber(0); }
-void end_thread(void* thread) { __tsan_destroy_fiber(thread); }
 void* running_thread() { return __tsan_get_current_fiber(); }
 void go_on_as(void* thread) { __tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync); }
 void tell(char& point) { __tsan_release(&point); }
 void hear(char& point) { __tsan_acquire(&point); }
 #else
 void* new_thread() { return nullptr; }
-void end_thread(void* /*thread*/) {}
 void* running_thread() { return nullptr; }
 void go_on_as(void* /*thread*/) {}
 void tell(char& /*point*/) {}
@@ -42,20 +41,23 @@ void hear(char& /*point*/) {}
 enum class State : uint8_t { ready, at_block, at_warp, done };
 
 struct Fiber {
-  Fiber() = default;
-  ~Fiber() { end_thread(thread); }
-  Fiber(const Fiber&) = delete;
-  Fiber& operator=(const Fiber&) = delete;
-
   ucontext_t context{};
   // Not set to zero: of 32 pages that would be touched for each thread of each launch, kernels use one or two.
   std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStack);  // NOLINT(modernize-avoid-c-arrays)
-  void* thread = new_thread();
+  void* thread = new_thread();  // as long as the program
   dim3 index;
   State state = State::ready;
   uint64_t given = 0;
   uint64_t seen[warpSize] = {};  ///< what the warp gave at its last exchange
 };
+
+/// So many of them, which serve one launch after the other.
+std::span<Fiber> fibers(std::size_t count) {
+  static std::vector<Fiber> all;
+  all.reserve(kMostThreads);  // they stay where they are
+  while (all.size() < count) all.emplace_back();
+  return std::span(all).first(count);
+}
 
 [[noreturn]] void end_program(const char* why) {
   std::fprintf(stderr, "block (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, why);
@@ -66,7 +68,7 @@ struct Fiber {
 class Block {
  public:
   Block(dim3 size, const std::function<void()>& kernel)
-      : kernel_(kernel), fibers_(size.x * size.y * size.z), order_(fibers_.size()) {
+      : kernel_(kernel), fibers_(fibers(size.x * size.y * size.z)), order_(fibers_.size()) {
     std::iota(order_.begin(), order_.end(), 0);
     for (unsigned i = 0; i < fibers_.size(); ++i) {
       fibers_[i].index = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
@@ -182,7 +184,7 @@ class Block {
   }
 
   const std::function<void()>& kernel_;
-  std::vector<Fiber> fibers_;
+  std::span<Fiber> fibers_;
   std::vector<std::size_t> order_;
   ucontext_t scheduler_{};
   Fiber* running_ = nullptr;
