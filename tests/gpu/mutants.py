@@ -9,6 +9,7 @@ cuda_races_test, which has to fail. Prints a Markdown table; exit code 1: a muta
 
 import argparse
 import concurrent.futures
+import os
 import pathlib
 import re
 import shlex
@@ -84,7 +85,10 @@ def judge(build, mutant):
         program = build.test_of(str(path), text, pathlib.Path(folder))
         began = time.monotonic()
         try:
-            done = subprocess.run([program, "--gtest_fail_fast"], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            done = subprocess.run(
+                [program, "--gtest_fail_fast"], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=False,
+                env=os.environ | {"TSAN_OPTIONS": "halt_on_error=1"},
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             return path, line, f"hangs for {LIMIT_S} s"
     if done.returncode == 0:
