@@ -16,8 +16,9 @@
 namespace ddpm::device {
 
 /// Returns the device that `asked` stands for. For `cuda` it is the GPU of this rank's place on its host, which ranks
-/// that `share_gpus` may have in common; throws ConfigError when there is none. Where `automatic` becomes the CPU although something says that the job has GPUs, a
-/// warning says what, and why they cannot be used. Collective: all ranks get the same kind of device.
+/// that `share_gpus` may have in common; throws ConfigError when there is none. Where `automatic` becomes the CPU
+/// although something says that the job has GPUs, a warning says what, and why they cannot be used. Collective: all
+/// ranks get the same kind of device.
 c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log,
                           bool share_gpus = false);
 
@@ -40,8 +41,8 @@ void choose_kernels(c10::Device device, const KernelChoice& choice);
 class DataParallelDevice {
  public:
   DataParallelDevice(c10::Device device, comm::MpiSession& session, bool share_gpus = false);
-  /// Returns the communicator for gradients: MPI over host memory, or over device memory NCCL, or MPI by way of the host
-  /// where ranks share GPUs.
+  /// Returns the communicator for gradients: MPI over host memory, or over device memory NCCL, or MPI by way of the
+  /// host where ranks share GPUs.
   [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
   /// Null on the host, and where ranks share GPUs: what the host does cannot be recorded.
   [[nodiscard]] std::unique_ptr<DeviceGraph> make_graph() const;

@@ -53,7 +53,7 @@ class Build:
             if changed not in self.files[name]:
                 continue
             replaced[name] = str(folder / f"{len(replaced)}.o")
-            start = next(i for i, word in enumerate(words) if word.startswith("-"))
+            start = next(i for i, word in enumerate(words) if word.startswith("-I"))
             command = [*words[:start], "-I", str(folder / "src"), *words[start:]]
             command[command.index("-o") + 1] = replaced[name]
             if "-MF" in command:
@@ -63,8 +63,7 @@ class Build:
             sys.exit(f"mutants.py: {TEST} is not made of {changed}")
         program = folder / TEST
         words = [replaced.get(word, word) for word in self.link]
-        words = words[: len(words) - words[::-1].index("&&") - 1] if words[-1] in (":", "true") else words
-        words = words[words.index("&&") + 1 :] if words[0] == ":" else words
+        words = words[words.index("&&") + 1 : -2]  # ": && c++ ... && :"
         words[words.index("-o") + 1] = str(program)
         self.ninja(*words)
         return program

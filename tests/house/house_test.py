@@ -103,6 +103,7 @@ class IncludeEdges(unittest.TestCase):
         for folder in sorted(include_edges.WITHOUT_TORCH):
             self.refused(f"{folder}/a.h", "#include <ATen/core/Tensor.h>", "does without LibTorch")
         self.accepted("comm/nccl_communicator.cpp", "#include <c10/cuda/CUDAStream.h>")
+        self.accepted("comm/gpu_memory.cpp", "#include <c10/cuda/CUDAGuard.h>")
         self.refused("comm/mpi_communicator.cpp", "#include <c10/cuda/CUDAStream.h>", "does without LibTorch")
         self.accepted("nn/a.h", "#include <ATen/core/Tensor.h>")
 

@@ -20,7 +20,7 @@ CONFIG_VISITOR = {"config/schema.h", "config/resolve.h", "config/value.h", "conf
 # These parse untrusted files, or run where LibTorch must not be loaded.
 WITHOUT_TORCH = {"base", "config", "layout", "comm", "h5", "data", "data/prepare", "checkpoint", "observe"}
 # Part of libddpm_cuda.so, which links LibTorch anyway: its streams and devices.
-CUDA_FILES = re.compile(r"^comm/nccl_\w+\.(cpp|cu|h)$")
+CUDA_FILES = re.compile(r"^comm/(?:gpu|nccl)_\w+\.(cpp|cu|h)$")
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
 # CLI11 takes five seconds to compile in every file that includes it.
 INCLUDES_CLI11 = "cli/command_line.cpp"

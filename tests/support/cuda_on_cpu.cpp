@@ -44,7 +44,7 @@ struct Fiber {
   ucontext_t context{};
   // Not set to zero: of 32 pages that would be touched for each thread of each launch, kernels use one or two.
   std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStack);  // NOLINT(modernize-avoid-c-arrays)
-  void* thread = new_thread();  // as long as the program
+  void* thread = new_thread();                                                     // as long as the program
   dim3 index;
   State state = State::ready;
   uint64_t given = 0;

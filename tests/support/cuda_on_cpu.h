@@ -1,9 +1,10 @@
 // Runs CUDA kernels on the CPU, a thread block at a time, so that tests on machines without a GPU execute the very code
-// that nvcc compiles. Each CUDA thread is a fiber; __syncthreads() and warp shuffles switch between them, in another order
-// in each block: from first to last, from last to first, or shuffled. For correctness only: it is thousands of times slower.
+// that nvcc compiles. Each CUDA thread is a fiber; __syncthreads() and warp shuffles switch between them, in another
+// order in each block: from first to last, from last to first, or shuffled. For correctness only: it is thousands of
+// times slower.
 //
-// In a program that ThreadSanitizer watches (cuda_races_test), each fiber is a thread of its own to it, ordered with the
-// others of its block by __syncthreads() alone: two that use the same memory without one between them are reported.
+// In a program that ThreadSanitizer watches (cuda_races_test), each fiber is a thread of its own to it, ordered with
+// the others of its block by __syncthreads() alone: two that use the same memory without one between them are reported.
 //
 // Include it before the header that holds kernels. That header uses, of CUDA, no more than what is defined here. A
 // block whose threads are deadlocked ends the program, with a message; so does an assert in a kernel.
