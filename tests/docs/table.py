@@ -107,6 +107,7 @@ LISTED = [
     Listed("docs/gpu.md", "tests/gpu/pack.sh", "needs a build with CUDA", "tests/gpu/kit_test.py"),
     Listed("docs/gpu.md", "tar xf", "needs a GPU", "tests/gpu/kit_test.py"),
     Listed("docs/gpu.md", "ddpm-gpu-box/box.sh", "needs a GPU", "tests/gpu/kit_test.py"),
+    Listed("docs/gpu.md", "mpirun -np 2 ddpm train", "needs a GPU", "tests/train/gpu_test.py"),
     Listed("docs/installing.md", "cmake --install", "installs", "tests/package/install_test.py"),
     Listed("docs/installing.md", "cpack", "makes the tarball", "tests/package/tarball_test.py"),
     Listed("docs/installing.md", "module ", "needs a module system", "tests/package/modules_test.py"),
