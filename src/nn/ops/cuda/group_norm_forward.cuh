@@ -157,7 +157,8 @@ __device__ inline void set_affine(const NormBatch& b, const Tile& t, const float
 }
 
 template <typename T, int kVector, bool kSilu, bool kResidual>
-__global__ __launch_bounds__(kOnePassThreads) void norm_forward_one_pass(NormBatch b, NormAddition a, float eps, T* y) {
+__global__ __launch_bounds__(kOnePassThreads, 1) void norm_forward_one_pass(NormBatch b, NormAddition a, float eps,
+                                                                            T* y) {
   __shared__ Statistics<kVector, kOnePassThreads> s;
   __shared__ Affine affine;
   const NormGrid& g = b.grid;
