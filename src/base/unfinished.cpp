@@ -1,11 +1,10 @@
 // Unfinished and remove_unfinished() of base/file_system.h.
 #include <chrono>
-#include <future>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
+#include "base/bounded_work.h"
 #include "base/error.h"
 #include "base/file_system.h"
 
@@ -52,11 +51,6 @@ Unfinished::~Unfinished() {
   entries.erase(id_);
 }
 
-void remove_unfinished() {
-  std::packaged_task<void()> work(remove_all);
-  const std::future<void> done = work.get_future();
-  std::thread(std::move(work)).detach();
-  done.wait_for(kPatience);
-}
+void remove_unfinished() { work_for_at_most(kPatience, remove_all); }
 
 }  // namespace ddpm::base

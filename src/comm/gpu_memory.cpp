@@ -29,7 +29,7 @@ class GpuMemory final : public DeviceMemory {
     if (bytes == 0) return;
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     check_cuda(cudaMemcpyAsync(to, from, bytes, kind, current_stream(device_)), "cudaMemcpyAsync");
-    check_cuda(cudaStreamSynchronize(current_stream(device_)), "cudaStreamSynchronize");
+    finish();
   }
 
   int device_;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <future>
 #include <mutex>
 #include <set>
 #include <string>
@@ -17,6 +16,7 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "base/bounded_work.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "comm/collectives.h"
@@ -305,12 +305,9 @@ void abort_nccl_communicators() {
   constexpr auto kPatience = std::chrono::seconds(1);
   aborting = true;
   // A communicator that a CUDA graph holds is not let go before the graph is, which another thread may be stuck in.
-  std::packaged_task<void()> work([comms = live_comms().take_all()] {
+  base::work_for_at_most(kPatience, [comms = live_comms().take_all()] {
     for (ncclComm_t comm : comms) log_failure(ncclCommAbort(comm) != ncclSuccess, "ncclCommAbort");
   });
-  const std::future<void> done = work.get_future();
-  std::thread(std::move(work)).detach();
-  done.wait_for(kPatience);
 }
 
 }  // namespace ddpm::comm

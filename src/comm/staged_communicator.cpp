@@ -13,7 +13,7 @@ class Copies {
   explicit Copies(std::shared_ptr<DeviceMemory> memory) : memory_(std::move(memory)) { memory_->finish(); }
 
   /// What is on the device now.
-  ConstBuffer of(const ConstBuffer& buffer) {
+  Buffer of(const ConstBuffer& buffer) {
     const Buffer copy = add(buffer.count, buffer.dtype);
     memory_->read(buffer.data, bytes_.back());
     return copy;
@@ -92,7 +92,7 @@ Work StagedCommunicator::all_gather(ConstBuffer in, Buffer out) {
 
 Work StagedCommunicator::broadcast(Buffer in_out, int root) {
   Copies copies(memory_);
-  Work work = host_->broadcast(copies.of_and_into(in_out), root);
+  Work work = host_->broadcast(rank() == root ? copies.of(in_out) : copies.into(in_out), root);
   return staged(std::move(copies), std::move(work));
 }
 

@@ -84,7 +84,6 @@ std::unique_ptr<comm::Communicator> DeviceLibrary::make_nccl_communicator(comm::
 std::unique_ptr<comm::Communicator> DeviceLibrary::make_staged_communicator(comm::Communicator& host,
                                                                             int device) const {
   auto memory = functions_->open_memory(host, device);
-  if (host.size() == 1) return memory->alone();
   return std::make_unique<comm::StagedCommunicator>(host.duplicate(), std::move(memory));
 }
 
@@ -124,7 +123,7 @@ int choose_device(int local_rank, int local_size, int visible_devices, bool shar
     if (share) return static_cast<int>(int64_t{local_rank} * visible_devices / local_size);
     throw base::ConfigError(
         "{} ranks were started on a host with {} visible GPUs; "
-        "start at most {} ranks per node, show each rank one GPU, or set parallel.share_gpus",
+        "start at most {} ranks per node, or show each rank one GPU; training may share GPUs, with parallel.share_gpus",
         local_size, visible_devices, visible_devices);
   }
   return local_rank;

@@ -21,6 +21,7 @@ using test::world;
 
 /// Addresses of this device are those of the host with a bit turned, which no process may read.
 void* turned(const void* address) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): no pointer into an object leads there
   return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) ^ (uintptr_t{1} << 62));
 }
 Buffer on_device(Buffer buffer) { return {turned(buffer.data), buffer.count, buffer.dtype}; }
@@ -116,7 +117,6 @@ TEST_F(Staged, BroadcastComesFromTheRoot) {
 }
 
 TEST_F(Staged, MessagesTravelAroundARing) {
-  if (ranks_ == 1) GTEST_SKIP() << "no rank sends to itself";
   for_all([&](DType dtype, int64_t count) {
     TypedValues out = own(dtype, count);
     TypedValues in(dtype, count);

@@ -92,7 +92,7 @@ class TypedValues {
 };
 
 /// What rank `rank` holds at element i.
-inline int value_of(int rank, int64_t i) { return static_cast<int>((rank * 7 + i * 3 + rank * i) % 11); }
+inline int value_of(int rank, int64_t i) { return static_cast<int>((int64_t{rank} * 7 + i * 3 + rank * i) % 11); }
 
 inline std::vector<int> values_of(int rank, int64_t count) {
   std::vector<int> values;

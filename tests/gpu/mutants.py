@@ -29,18 +29,18 @@ class Build:
 
     def __init__(self, folder):
         self.folder = folder
-        self.ninja("cmake", "--build", ".", "--target", TEST)
+        self.run("cmake", "--build", ".", "--target", TEST)
         self.compile, self.link = {}, None
-        for line in self.ninja("ninja", "-t", "commands", TEST).splitlines():
+        for line in self.run("ninja", "-t", "commands", TEST).splitlines():
             words = shlex.split(line)
             if "-c" in words and f"{TEST}.dir" in line:
                 self.compile[words[words.index("-o") + 1]] = words
             elif f"-o tests/gpu/{TEST}" in line:
                 self.link = words
-        told = self.ninja("ninja", "-t", "deps", *self.compile)
+        told = self.run("ninja", "-t", "deps", *self.compile)
         self.files = {block.split(":", 1)[0]: set(re.findall(r"\S*/src/(\S+)", block)) for block in told.split("\n\n") if block.strip()}
 
-    def ninja(self, *command):
+    def run(self, *command):
         return subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True).stdout
 
     def test_of(self, changed, text, folder):
@@ -58,14 +58,14 @@ class Build:
             command[command.index("-o") + 1] = replaced[name]
             if "-MF" in command:
                 command[command.index("-MF") + 1] = str(folder / "made.d")
-            self.ninja(*command)
+            self.run(*command)
         if not replaced:
             sys.exit(f"mutants.py: {TEST} is not made of {changed}")
         program = folder / TEST
         words = [replaced.get(word, word) for word in self.link]
         words = words[words.index("&&") + 1 : -2]  # ": && c++ ... && :"
         words[words.index("-o") + 1] = str(program)
-        self.ninja(*words)
+        self.run(*words)
         return program
 
 
