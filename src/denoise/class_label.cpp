@@ -38,14 +38,15 @@ std::optional<int64_t> number_in(const std::string& text) {
 
 int64_t class_of(const std::string& text, const std::vector<std::string>& names, const base::Logger& log) {
   const auto found = std::find(names.begin(), names.end(), text);
-  const std::optional<int64_t> named = found == names.end() ? std::nullopt : std::optional(found - names.begin());
+  const bool is_name = found != names.end();
+  const int64_t named = found - names.begin();
   const std::optional<int64_t> number = number_in(text);
-  if (!number && !named) refuse(text, names);
+  if (!number && !is_name) refuse(text, names);
   const bool is_class = number && *number >= 0 && *number < std::ssize(names);
-  if (!number || (named && !is_class)) return *named;
-  if (named && *named != *number) {
+  if (!number || (is_name && !is_class)) return named;
+  if (is_name && named != *number) {
     log.warn("--class-label {} is taken for the number of {}; the class of that name is number {}", text,
-             described_class(*number, names), *named);
+             described_class(*number, names), named);
   }
   return *number;
 }
