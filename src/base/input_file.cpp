@@ -1,8 +1,8 @@
 #include "base/input_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <memory>
 #include <utility>
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ FileStamp stamp_of_regular(const Descriptor& file, const Path& path) {
 
 Descriptor open_to_read(const Path& path) { return {path, O_RDONLY | O_NONBLOCK, "open"}; }
 
-std::optional<FileKind> kind_of_entry(const dirent& entry) {
+std::optional<FileKind> kind_of_entry(const dirent64& entry) {
   switch (entry.d_type) {
     case DT_REG:
       return FileKind::regular;
@@ -52,24 +52,25 @@ std::optional<FileKind> kind_of_entry(const dirent& entry) {
   }
 }
 
-/// 0, or -1 and errno; `found` is then to be thrown away.
+/// 0, or the code of the call that failed; `found` is then to be thrown away. By the system call itself, since
+/// readdir() takes a folder that goes away (ENOENT) for one that has ended.
 int list_once(const Path& path, std::vector<FolderEntry>& found) {
-  const auto close = [](DIR* folder) { ::closedir(folder); };
-  const std::unique_ptr<DIR, decltype(close)> folder(::opendir(path.c_str()), close);
-  if (!folder) return -1;
   found.clear();
+  const Descriptor folder(path, O_RDONLY | O_DIRECTORY, "list");
+  constexpr std::size_t kBytes = std::size_t{32} << 10U;
+  alignas(dirent64) std::array<char, kBytes> entries{};
   for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(folder.get());
-    if (entry == nullptr) break;
-    const std::string name = entry->d_name;  // NOLINT(cppcoreguidelines-pro-bounds-array-to-pointer-decay)
-    if (name != "." && name != "..") found.push_back({name, kind_of_entry(*entry)});
-    pulse();
+    const ssize_t count = ::getdents64(folder.get(), entries.data(), entries.size());
+    if (count < 0) return errno;
+    if (count == 0) return 0;
+    for (std::size_t at = 0; at < static_cast<std::size_t>(count);) {
+      const auto& entry = *reinterpret_cast<const dirent64*>(&entries.at(at));
+      const std::string name = entry.d_name;  // NOLINT(cppcoreguidelines-pro-bounds-array-to-pointer-decay)
+      if (name != "." && name != "..") found.push_back({name, kind_of_entry(entry)});
+      at += entry.d_reclen;
+      pulse();
+    }
   }
-  const int code = std::exchange(errno, 0);
-  if (code == 0) return 0;
-  errno = code;
-  return -1;
 }
 
 }  // namespace
@@ -98,8 +99,8 @@ std::vector<FolderEntry> folder_entries(const Path& path) {
   std::vector<FolderEntry> found;
   Retries retries;
   for (;;) {
-    if (list_once(path, found) == 0) break;
-    const int code = errno;  // closing the folder leaves it alone only where it succeeds
+    const int code = list_once(path, found);
+    if (code == 0) break;
     if (!retries.again(code)) throw_file_error(path, "list", code);
   }
   std::ranges::sort(found, {}, &FolderEntry::name);

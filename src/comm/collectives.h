@@ -29,8 +29,8 @@ void barrier(Communicator& comm);
 /// `what` says of what: "configuration".
 void expect_same(Communicator& comm, const std::string& what, const std::string& text);
 
-/// An error that every rank of a communicator threw together. `failed_here`: this rank had an error of its own; the
-/// lowest failed rank (`failed_rank`) prints the line, the others end quietly with the same code.
+/// An error that every rank of a communicator threw together. The lowest rank that failed (`failed_rank`) prints the
+/// line, the others end quietly with the same code.
 class AgreedError : public base::Error {
  public:
   AgreedError(base::ExitCode code, const std::string& what, int failed_rank, bool speaks)

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/named.h"
+#include "data/plain_text.h"
 #include "data/transform_json.h"
 
 namespace ddpm::data {
@@ -38,8 +39,7 @@ Normalization parse_map(const JsonObject& object) {
 /// A text of printable bytes, not too long; "" where that is allowed.
 std::string plain_text(const JsonObject& object, const char* key, bool may_be_empty) {
   std::string text = object.text(key);
-  const auto odd = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
-  if (text.size() > kMaxNameBytes || (text.empty() && !may_be_empty) || std::ranges::any_of(text, odd)) {
+  if ((text.empty() && !may_be_empty) || !is_plain(text)) {
     throw DatasetError("{}: \"{}\" is {}, {} to {} printable bytes are wanted", object.where(), key,
                        base::excerpt(object.at(key)), may_be_empty ? 0 : 1, kMaxNameBytes);
   }

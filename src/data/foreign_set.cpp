@@ -10,8 +10,10 @@
 
 #include "base/error.h"
 #include "base/named.h"
+#include "base/shortened.h"
 #include "data/foreign_rows.h"
 #include "data/foreign_variable.h"
+#include "data/plain_text.h"
 #include "data/variable_request.h"
 
 namespace ddpm::data {
@@ -197,8 +199,13 @@ void Composer::add_part(FieldRole role, const VariableRequest& request, ForeignV
                        fmt::join(names, ", "));
   }
   part.channels = std::ssize(channels);
-  for (std::string& name : channels)
+  for (std::string& name : channels) {
+    if (!is_plain(name)) {
+      throw DatasetError("{}: as a variable it is called \"{}\"; 1 to {} printable bytes of UTF-8 are wanted", label,
+                         base::shortened(name, base::kLongestShownName), kMaxNameBytes);
+    }
     to.variables.push_back({.name = std::move(name), .unit = variable.unit, .transform = {}});
+  }
   to.text += fmt::format(" {} {}", request.text, part.decoding.text());
   for (const AxisUse& use : part.uses) to.text += fmt::format(" {}:{}", static_cast<int>(use.kind), use.number);
   to.parts.push_back(std::move(part));

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/shortened.h"
+#include "data/plain_text.h"
 
 namespace ddpm::data {
 namespace {
@@ -157,7 +158,7 @@ ForeignVariable ForeignFile::open(const std::string& name) const {
   return {.array = std::move(array),
           .axes = std::move(axes),
           .decoding = std::move(decoding),
-          .unit = units && units->texts.size() == 1 ? units->texts.front() : ""};
+          .unit = units && units->texts.size() == 1 ? plain_unit(units->texts.front()) : ""};
 }
 
 std::vector<double> ForeignFile::coordinates(const ForeignAxis& axis) const {

@@ -8,6 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/shortened.h"
+#include "data/field.h"
+#include "data/plain_text.h"
 
 namespace ddpm::data {
 namespace {
@@ -65,6 +68,10 @@ VariableRequest::Choice parse_choice(const Word& word, std::string_view text, st
 }  // namespace
 
 VariableRequest parse_request(std::string_view text, std::string_view key) {
+  if (!is_plain(text)) {
+    throw base::ConfigError("{}: \"{}\" has {} bytes; 1 to {} printable ones of UTF-8 are wanted", key,
+                            base::shortened(std::string(text), base::kLongestShownName), text.size(), kMaxNameBytes);
+  }
   const std::vector<Word> words = words_of(text, key);
   if (words.empty() || words.front().equals != kNowhere) refuse(text, key);
   const std::string& name = words.front().text;

@@ -263,9 +263,9 @@ LoadedModel load_folder(const base::Path& path, const std::string& weights, comm
                             asked.string());
   }
   throw base::OutputError(
-      "{}: not a run, a checkpoint or a diffusers model folder (no {}, MANIFEST.json, "
+      "{}: not a run, a checkpoint or a diffusers model folder (no {}, {}, "
       "config.json or unet/config.json){}",
-      asked.string(), checkpoint::kConfigName, interop::hub_hint(asked));
+      asked.string(), checkpoint::kConfigName, checkpoint::kManifestName, interop::hub_hint(asked));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class SampleWriter {
         folder_(runtime.files, set.output, sample_shards(set.count, format().bytes())) {}
 
   SampledDataset run() {
-    if (comm::agree_on_root(world_, [&] { return is_complete() ? std::string("yes") : std::string(); }) == "yes") {
+    if (comm::ask_root(world_, [&] { return is_complete(); })) {
       return {.shards = folder_.shards(), .was_complete = true};
     }
     comm::do_on_root(world_,

@@ -43,9 +43,6 @@ class Phi4 final : public CoupledGenerator {
   [[nodiscard]] base::OrderedJson description() const override;
   void make(int64_t sample, std::span<std::byte> image) override;
 
-  /// Leapfrog steps of a trajectory, for each mass.
-  [[nodiscard]] const std::vector<int>& leapfrog_steps() const { return steps_; }
-
  private:
   struct Chain;
 

@@ -51,12 +51,6 @@ bool has_filter(const Filter& filter) {
   return filter.id >= H5Z_FILTER_DEFLATE && filter.id <= H5Z_FILTER_SCALEOFFSET && H5Zfilter_avail(filter.id) > 0;
 }
 
-[[noreturn]] void refuse_filter(const Filter& filter, const std::string& label) {
-  throw base::DatasetError(
-      "{}: HDF5 filter {} is not available for it; store it uncompressed, or with gzip, LZ4 or Zstandard", label,
-      name_of_filter(filter.id));
-}
-
 /// Refuses arrays whose values come from elsewhere, or through code that HDF5 would have to load.
 void require_own_storage(hid_t dataset, const std::string& label) {
   const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
@@ -67,7 +61,10 @@ void require_own_storage(hid_t dataset, const std::string& label) {
   }
   static_cast<void>(modest_chunk_bytes(dataset, label));
   for (const Filter& filter : filters_of(dataset, label)) {
-    if (!can_undo(filter) && !has_filter(filter)) refuse_filter(filter, label);
+    if (can_undo(filter) || has_filter(filter)) continue;
+    throw base::DatasetError(
+        "{}: HDF5 filter {} is not available for it; store it uncompressed, or with gzip, LZ4 or Zstandard", label,
+        name_of_filter(filter.id));
   }
 }
 
@@ -242,7 +239,12 @@ void Dataset::read_itself(const Path& path, const std::shared_ptr<LazyFile>& fil
         "{}: it has digests that HDF5, which has to read it, does not compare; adopt the file again", label_);
   }
   for (const Filter& filter : filters_of(handle_.id(), label_)) {
-    if (!has_filter(filter)) refuse_filter(filter, label_);
+    if (has_filter(filter)) continue;
+    throw base::DatasetError(
+        "{}: its chunks lie in the file in a way that HDF5 alone reads (behind a user block, for example), and HDF5 "
+        "has no "
+        "filter {}; a file without that, or chunks with gzip or none are wanted",
+        label_, name_of_filter(filter.id));
   }
 }
 

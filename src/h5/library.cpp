@@ -79,8 +79,6 @@ Failure last_failure() {
   return failure;
 }
 
-std::string last_reason() { return last_failure().reason; }
-
 void fail(const Failure& failure, std::string_view subject, std::string_view action) {
   if (failure.by_mpi || (failure.system_error != 0 && base::is_access_failure(failure.system_error))) {
     throw base::DatasetAccessError("{}: cannot {}: {}", subject, action, failure.reason);

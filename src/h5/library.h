@@ -38,8 +38,6 @@ struct Failure {
 
 /// Reads the error stack, and empties it.
 Failure last_failure();
-/// Returns the reason alone.
-std::string last_reason();
 
 /// Throws DatasetError "SUBJECT: cannot ACTION: HDF5's reason"; a DatasetAccessError when the machine failed, which
 /// says nothing of the file.

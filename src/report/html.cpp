@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace ddpm::report {
 namespace {
 
@@ -9,21 +11,8 @@ constexpr std::string_view kReplacement = "\uFFFD";
 
 /// Bytes of the UTF-8 character that `text` begins with; 0 where it is none, or one that a page may not hold.
 std::size_t character_size(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : (first == '\n' || first == '\t') ? 1 : 0;
-  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  }
-  const unsigned char second = byte(1);
-  if (first == 0xe0 && second < 0xa0) return 0;   // too long a form
-  if (first == 0xed && second >= 0xa0) return 0;  // half of a pair of UTF-16
-  if (first == 0xf0 && second < 0x90) return 0;
-  if (first == 0xf4 && second >= 0x90) return 0;
-  if (first == 0xc2 && second < 0xa0) return 0;  // a control character
-  return size;
+  const bool space = text.front() == '\n' || text.front() == '\t';
+  return base::begins_with_control(text) && !space ? 0 : base::utf8_size(text);
 }
 
 std::string_view entity(char character) {

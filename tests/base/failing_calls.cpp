@@ -4,7 +4,6 @@
 #include <cstdarg>
 #include <utility>
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -79,10 +78,10 @@ int fstat(int descriptor, struct stat* status) noexcept {
   return real(descriptor, status);
 }
 
-dirent* readdir(DIR* folder) {
-  if (FailingCalls::fails("readdir")) return nullptr;
-  static auto* const real = next<dirent*(DIR*)>("readdir");
-  return real(folder);
+ssize_t getdents64(int folder, void* entries, std::size_t bytes) {
+  if (FailingCalls::fails("getdents64")) return -1;
+  static auto* const real = next<ssize_t(int, void*, std::size_t)>("getdents64");
+  return real(folder, entries, bytes);
 }
 
 }  // extern "C"

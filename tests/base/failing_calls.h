@@ -5,7 +5,7 @@
 
 namespace ddpm::test {
 
-/// While it lives, the calls of one function fail: open, pread, read, stat, fstat or readdir. One at a time.
+/// While it lives, the calls of one function fail: open, pread, read, stat, fstat or getdents64. One at a time.
 class FailingCalls {
  public:
   /// The first `passed` calls succeed, then `times` fail with `code`, then all succeed.

@@ -45,6 +45,23 @@ class ForeignRefusals(ForeignCase):
             with self.subTest(name):
                 self.assertIn(text, self.refused(variables=["field"], labels="kind"))
 
+    def test_units_become_what_a_set_can_hold_and_names_are_held_to_it(self):
+        path = self.folder / "a.nc"
+        for unit, seen in ((b"kg m-2\n", "kg m-2"), (b"\xb0C", "°C"), ("°C".encode(), "°C"), (b"\x1b[1mK", "[1mK"), (b"m" * 300, "m" * 255)):
+            with h5py.File(path, "w") as file:
+                file["field"] = np.zeros((4, 5, 6), np.float32)
+                file["field"].attrs["units"] = np.bytes_(unit)
+            with self.subTest(unit):
+                info, _ = self.opened(variables=["field"])
+                self.assertEqual(info["fields"][0]["variables"][0]["unit"], seen)
+        name = b"temp\xe9rature"
+        with h5py.File(path, "w") as file:
+            file.create_dataset(name, data=np.zeros((4, 5, 6), np.float32))
+            file["field"] = np.zeros((4, 5, 6), np.float32)
+        for variable in ("field\0", "a" * 300, "fi\x1beld"):
+            with self.subTest(variable):
+                self.assertIn("1 to 255 printable ones of UTF-8 are wanted", self.refused(code=2, variables=[variable]))
+
     def test_what_does_not_fit_is_refused_with_one_line(self):
         self.write()
         for keys, text in (

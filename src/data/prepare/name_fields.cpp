@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/shortened.h"
+#include "data/plain_text.h"
 #include "data/prepare/create_fields.h"
 
 namespace ddpm::data::prepare {
@@ -26,11 +27,9 @@ std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
 }
 
 void expect_word(const char* option, std::string_view word, bool may_be_empty) {
-  const auto odd = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f' || c == '/' || c == '='; };
   const bool unit = may_be_empty;  // of which m/s is one
-  const bool fits = (!word.empty() || may_be_empty) && word.size() <= kMaxNameBytes &&
-                    std::ranges::none_of(word, [&](char c) { return odd(c) && !(unit && (c == '/' || c == '=')); });
-  if (fits) return;
+  if ((!word.empty() || may_be_empty) && is_plain(word) && (unit || word.find_first_of("/=") == std::string_view::npos))
+    return;
   throw ConfigError("{}: \"{}\" is no {} of 1 to {} printable bytes without / and =", option, word,
                     unit ? "unit" : "name", kMaxNameBytes);
 }

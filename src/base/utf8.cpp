@@ -1,0 +1,30 @@
+#include "base/utf8.h"
+
+namespace ddpm::base {
+
+std::size_t utf8_size(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  }
+  const unsigned char second = byte(1);
+  if (first == 0xe0 && second < 0xa0) return 0;   // too long a form
+  if (first == 0xed && second >= 0xa0) return 0;  // half of a pair of UTF-16
+  if (first == 0xf0 && second < 0x90) return 0;
+  if (first == 0xf4 && second >= 0x90) return 0;
+  return size;
+}
+
+bool begins_with_control(std::string_view text) {
+  if (text.empty()) return false;
+  const auto first = static_cast<unsigned char>(text.front());
+  if (first < 0x20 || first == 0x7f) return true;
+  return first == 0xc2 && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0;
+}
+
+}  // namespace ddpm::base

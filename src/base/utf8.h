@@ -1,0 +1,15 @@
+// Characters of texts that others have written.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace ddpm::base {
+
+/// Bytes of the UTF-8 character (RFC 3629) that the text begins with; 0 where it begins with none, or is empty.
+std::size_t utf8_size(std::string_view text);
+
+/// Whether the text begins with a control character: below a space, DEL, or of the second half of Latin-1.
+bool begins_with_control(std::string_view text);
+
+}  // namespace ddpm::base
