@@ -1,5 +1,7 @@
 #include "data/plain_text.h"
 
+#include <algorithm>
+
 #include "base/shortened.h"
 #include "base/utf8.h"
 #include "data/field.h"
@@ -7,9 +9,10 @@
 namespace ddpm::data {
 namespace {
 
-/// A byte of Latin-1 above 0x7F as UTF-8.
-std::string from_latin1(char byte) {
-  const auto code = static_cast<unsigned char>(byte);
+/// The character that the text begins with, `size` bytes of UTF-8 or, where that is 0, one byte of Latin-1.
+std::string character(std::string_view text, std::size_t size) {
+  if (size > 0) return std::string(text.substr(0, size));
+  const auto code = static_cast<unsigned char>(text.front());
   return {static_cast<char>(0xc0U | (code >> 6U)), static_cast<char>(0x80U | (code & 0x3fU))};
 }
 
@@ -29,11 +32,11 @@ std::string plain_unit(std::string_view unit) {
   std::string plain;
   while (!unit.empty()) {
     const std::size_t size = base::utf8_size(unit);
-    std::string character = size == 0 ? from_latin1(unit.front()) : std::string(unit.substr(0, size));
-    if (base::begins_with_control(character)) character = " ";
-    if (plain.size() + character.size() > kMaxNameBytes) break;
-    plain += character;
-    unit.remove_prefix(size == 0 ? 1 : size);
+    const std::string next = character(unit, size);
+    const bool is_control = base::begins_with_control(next);
+    if (plain.size() + next.size() > kMaxNameBytes) break;
+    plain += is_control ? std::string(1, ' ') : next;
+    unit.remove_prefix(std::max(size, std::size_t{1}));
   }
   return std::string(base::trimmed(plain));
 }

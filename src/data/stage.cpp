@@ -5,8 +5,11 @@
 #include <memory>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "base/clock.h"
 #include "base/counted.h"
+#include "base/disk_space.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
@@ -19,7 +22,6 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{8} << 20;
 constexpr std::size_t kNameDigits = 16;
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
-constexpr double kBytesOfGiB = 0x1p30;
 
 /// A set and its copy on this host.
 struct Copy {
@@ -49,16 +51,12 @@ bool is_there(const Path& path, uint64_t size, const base::FileSystem& files) {
 
 /// Makes the folder, if there is room for what it lacks.
 void make_room(const Copy& copy, base::FileSystem& files) {
-  files.create_directories(copy.to);
   uint64_t missing = 0;
   for (const ShardInfo& shard : copy.info.shards) {
     if (!is_there(copy.to / shard.file, shard.size, files)) missing += shard.size;
   }
-  const uint64_t free = files.free_bytes(copy.to);
-  if (missing <= free) return;
-  throw base::OutputError("{}: {:.1f} GiB of {} are to be copied there, {:.1f} GiB are free", copy.to.string(),
-                          static_cast<double>(missing) / kBytesOfGiB, copy.from.string(),
-                          static_cast<double>(free) / kBytesOfGiB);
+  base::expect_room(files, copy.to, missing, fmt::format("what is copied of {}", copy.from.string()));
+  files.create_directories(copy.to);
 }
 
 void copy_shard(const Copy& copy, const ShardInfo& shard, base::FileSystem& files) {

@@ -14,7 +14,7 @@ namespace ddpm::train {
 
 /// Records the third step of this start, when all is warm, or the last one where there are fewer, and what follows it
 /// until the next one could begin: pictures, validation, checkpoint. Does nothing unless runtime.profile asks for it.
-/// It is the first callback, so that what others do comes after the step.
+/// Only the account of what the run uses is called before it, so that what others do comes after the step.
 class Profiler final : public Callback {
  public:
   /// Everything outlives this object.
