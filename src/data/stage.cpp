@@ -1,5 +1,6 @@
 #include "data/stage.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>

@@ -54,11 +54,7 @@ class ForeignRefusals(ForeignCase):
             with self.subTest(unit):
                 info, _ = self.opened(variables=["field"])
                 self.assertEqual(info["fields"][0]["variables"][0]["unit"], seen)
-        name = b"temp\xe9rature"
-        with h5py.File(path, "w") as file:
-            file.create_dataset(name, data=np.zeros((4, 5, 6), np.float32))
-            file["field"] = np.zeros((4, 5, 6), np.float32)
-        for variable in ("field\0", "a" * 300, "fi\x1beld"):
+        for variable in ("a" * 300, "fi\x1beld"):
             with self.subTest(variable):
                 self.assertIn("1 to 255 printable ones of UTF-8 are wanted", self.refused(code=2, variables=[variable]))
 

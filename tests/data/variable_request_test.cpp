@@ -42,6 +42,16 @@ TEST(VariableRequest, QuotesHoldNamesWithSpacesAndCommas) {
   }
 }
 
+TEST(VariableRequest, NamesThatADataSetCannotHoldAreRefused) {
+  const std::string escaped = "t2m\x1B";
+  for (const std::string& text :
+       {std::string("t2m\0zz", 6), escaped, std::string("temp\351rature"), std::string(256, 'a')}) {
+    EXPECT_THAT([&] { parse_request(text, "data.variables"); },
+                ThrowsMessage<base::ConfigError>(HasSubstr("1 to 255 printable ones of UTF-8 are wanted")))
+        << text;
+  }
+}
+
 TEST(VariableRequest, WhatIsNoneIsRefusedWithItsKey) {
   for (const char* text : {"", " ", "level=500", "z level", "z level=", "z =500", "z level=5x", "z level=inf", "a/"}) {
     EXPECT_THAT([&] { parse_request(text, "data.static"); },
