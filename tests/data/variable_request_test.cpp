@@ -35,6 +35,7 @@ TEST(VariableRequest, QuotesHoldNamesWithSpacesAndCommas) {
   EXPECT_EQ(parse_request("'/Data Fields/rain, total = all'  'pressure level'=500", "data.variables"), quoted);
   const std::vector<VariableRequest> several = parse_requests("sst, 'a, b' level=1,d'x,'c'", "data.condition");
   std::vector<std::string> names;
+  names.reserve(several.size());
   for (const VariableRequest& request : several) names.push_back(request.name);
   EXPECT_THAT(names, ElementsAre("sst", "a, b", "d'x", "c"));
   for (const char* text : {"'a", "''", "'a' b", "'a/'", "'a'=5", "a 'b'"}) {
