@@ -69,8 +69,10 @@ VariableRequest::Choice parse_choice(const Word& word, std::string_view text, st
 
 VariableRequest parse_request(std::string_view text, std::string_view key) {
   if (!is_plain(text)) {
-    throw base::ConfigError("{}: \"{}\" has {} bytes; 1 to {} printable ones of UTF-8 are wanted", key,
-                            base::shortened(std::string(text), base::kLongestShownName), text.size(), kMaxNameBytes);
+    std::string shown = base::shortened(std::string(text), base::kLongestShownName);
+    std::ranges::replace(shown, '\0', '?');  // at which a message would end
+    throw base::ConfigError("{}: \"{}\" has {} bytes; 1 to {} printable ones of UTF-8 are wanted", key, shown,
+                            text.size(), kMaxNameBytes);
   }
   const std::vector<Word> words = words_of(text, key);
   if (words.empty() || words.front().equals != kNowhere) refuse(text, key);
