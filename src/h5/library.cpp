@@ -24,8 +24,8 @@ std::recursive_mutex& library_mutex() {
 /// HDF5 reads the variable when it starts, and obeys it rather than the property of a file. Locks fail on some network
 /// file systems, and a program that looks into a file it does not own must not be kept out of it.
 void do_without_file_locks() {
-  static const int done = ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", /*overwrite=*/1);
-  static_cast<void>(done);
+  static const int kDone = ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", /*overwrite=*/1);
+  static_cast<void>(kDone);
 }
 
 herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {

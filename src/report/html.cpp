@@ -51,7 +51,7 @@ std::string escaped(std::string_view text) {
   return html;
 }
 
-std::string script_safe(std::string json) {
+std::string script_safe(std::string_view json) {
   std::string safe;
   safe.reserve(json.size());
   for (const char character : json) {

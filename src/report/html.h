@@ -12,7 +12,7 @@ namespace ddpm::report {
 std::string escaped(std::string_view text);
 
 /// JSON as the content of a <script>: no "<" is left that could end it.
-std::string script_safe(std::string json);
+std::string script_safe(std::string_view json);
 
 /// A cell of a table: HTML, or what was escaped().
 struct Cell {

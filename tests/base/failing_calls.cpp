@@ -50,38 +50,38 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  static auto* const real = next<int(const char*, int, ...)>("open");
-  return real(path, flags, mode);
+  static auto* const kReal = next<int(const char*, int, ...)>("open");
+  return kReal(path, flags, mode);
 }
 
 ssize_t pread(int descriptor, void* bytes, size_t size, off_t offset) {
   if (FailingCalls::fails("pread")) return -1;
-  static auto* const real = next<ssize_t(int, void*, size_t, off_t)>("pread");
-  return real(descriptor, bytes, size, offset);
+  static auto* const kReal = next<ssize_t(int, void*, size_t, off_t)>("pread");
+  return kReal(descriptor, bytes, size, offset);
 }
 
 ssize_t read(int descriptor, void* bytes, size_t size) {
   if (FailingCalls::fails("read")) return -1;
-  static auto* const real = next<ssize_t(int, void*, size_t)>("read");
-  return real(descriptor, bytes, size);
+  static auto* const kReal = next<ssize_t(int, void*, size_t)>("read");
+  return kReal(descriptor, bytes, size);
 }
 
 int stat(const char* path, struct stat* status) noexcept {
   if (FailingCalls::fails("stat")) return -1;
-  static auto* const real = next<int(const char*, struct stat*)>("stat");
-  return real(path, status);
+  static auto* const kReal = next<int(const char*, struct stat*)>("stat");
+  return kReal(path, status);
 }
 
 int fstat(int descriptor, struct stat* status) noexcept {
   if (FailingCalls::fails("fstat")) return -1;
-  static auto* const real = next<int(int, struct stat*)>("fstat");
-  return real(descriptor, status);
+  static auto* const kReal = next<int(int, struct stat*)>("fstat");
+  return kReal(descriptor, status);
 }
 
 ssize_t getdents64(int folder, void* entries, std::size_t bytes) {
   if (FailingCalls::fails("getdents64")) return -1;
-  static auto* const real = next<ssize_t(int, void*, std::size_t)>("getdents64");
-  return real(folder, entries, bytes);
+  static auto* const kReal = next<ssize_t(int, void*, std::size_t)>("getdents64");
+  return kReal(folder, entries, bytes);
 }
 
 }  // extern "C"
