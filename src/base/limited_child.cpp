@@ -18,14 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/pulse.h"
 
 namespace ddpm::base {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // What the child tells: one letter, for `error` the exit code as another character, text, and a zero byte at the end.
 constexpr char kDone = 'd';

@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 namespace ddpm::base {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Pipe {
   std::array<int, 2> ends = {-1, -1};

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "checkpoint/process_start.h"
@@ -62,8 +63,8 @@ Seconds age_of(base::FileSystem& files, const base::Path& path) {
 
 /// Whether the lock stays as it is for two renewals: files' times alone may be wrong where clients stamp them.
 bool stays(const base::FileSystem& files, const base::Path& path, const std::string& text, const LockTiming& timing) {
-  const auto end = std::chrono::steady_clock::now() + timing.watch;
-  while (std::chrono::steady_clock::now() < end) {
+  const auto end = base::Clock::now() + timing.watch;
+  while (base::Clock::now() < end) {
     std::this_thread::sleep_for(std::min(timing.watch / 10, std::chrono::milliseconds(1000)));
     if (read_text(files, path) != text) return false;
   }

@@ -1,7 +1,6 @@
 #include "cli/data_adopt.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <memory>
 #include <sstream>
@@ -91,7 +90,7 @@ void run_adopt(Context& context, const AdoptArguments& arguments) {
   }
   OrderedJson all = OrderedJson::array();
   for (const base::Path& file : files) {
-    const auto began = std::chrono::steady_clock::now();
+    const auto began = base::Clock::now();
     context.enter("reading " + file.string());
     const data::Adoption adoption = [&] {
       LazyBar bar("data adopt", context.log.speaks(), "MiB");

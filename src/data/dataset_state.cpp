@@ -38,7 +38,7 @@ void Dataset::State::expect_unchanged() const {
     opened[s].expect_unchanged(paths[s]);
     touched[s] = false;
   }
-  looked_at = Clock::now().time_since_epoch().count();
+  looked_at = base::Clock::now().time_since_epoch().count();
 }
 
 void Dataset::State::hash_content() {
@@ -107,7 +107,7 @@ void Dataset::State::read_from_shard(std::size_t field, std::size_t shard, int64
 
 /// A read that fails says something of its images only where the machine works and the file is still the same.
 void Dataset::State::guarded(std::size_t field, std::size_t shard, const std::function<void()>& read) const {
-  const auto since_look = Clock::now().time_since_epoch() - Clock::duration(looked_at.load());
+  const auto since_look = base::Clock::now().time_since_epoch() - base::Clock::duration(looked_at.load());
   if (columns[field].chunk_bytes > 0 && since_look >= kLooksApart) expect_unchanged();
   try {
     touch(shard);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "comm/communicator.h"
 #include "comm/shared_bytes.h"
@@ -57,8 +57,6 @@ struct Vouched {
 };
 
 struct Dataset::State {
-  using Clock = std::chrono::steady_clock;
-
   Path path;
   std::vector<Path> sources;
   std::vector<std::string> names;         // of the sources
@@ -84,8 +82,8 @@ struct Dataset::State {
   DatasetOptions reading;                          // of files, as open() was told
   std::string description;                         // how foreign files are read; part of what the images are
   int64_t pairs_left_out = 0;
-  std::vector<bool> periodic;                    // the axes of the images; empty: nobody knows
-  mutable std::atomic<Clock::rep> looked_at{0};  // when `opened` was last compared
+  std::vector<bool> periodic;                          // the axes of the images; empty: nobody knows
+  mutable std::atomic<base::Clock::rep> looked_at{0};  // when `opened` was last compared
   int64_t num_classes = 0;
   std::string content_hash;
   std::shared_ptr<const int> lease = std::make_shared<int>();

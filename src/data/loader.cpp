@@ -1,7 +1,6 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/jobs.h"
 #include "base/pulse.h"
@@ -249,9 +249,9 @@ BatchLoader::~BatchLoader() = default;
 MicroBatch BatchLoader::next() {
   State& s = *state_;
   DDPM_CHECK(s.taken < s.total(), "micro-batch {} of {}", s.taken, s.total());
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = base::Clock::now();
   MicroBatch batch = s.options.prefetch == 0 ? std::move(s.read(s.taken, 1, 0, {}).front()) : s.take();
-  s.seconds_waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  s.seconds_waited += base::seconds_since(start);
   ++s.taken;
   base::pulse();
   return batch;

@@ -37,7 +37,7 @@ double PartTimer::lap() {
   if (device_ && !device_->is_cpu()) {
     c10::impl::VirtualGuardImpl(device_->type()).synchronizeDevice(device_->index());
   }
-  const Clock::time_point now = Clock::now();
+  const base::Clock::time_point now = base::Clock::now();
   const double seconds = std::chrono::duration<double>(now - since_).count();
   since_ = now;
   return seconds;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,12 +43,11 @@ class PartTimer {
   [[nodiscard]] double entered() const { return entered_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   /// Seconds since the last call.
   double lap();
 
   StepPart part_ = StepPart::other;
-  Clock::time_point since_ = Clock::now();
+  base::Clock::time_point since_ = base::Clock::now();
   StepSeconds seconds_{};
   std::optional<c10::Device> device_;
   base::Trace* trace_ = nullptr;

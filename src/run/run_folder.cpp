@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
@@ -28,8 +29,8 @@ std::string read_when_visible(const base::FileSystem& files, const base::Path& p
   constexpr uint64_t kMaxBytes = 64U << 10U;
   constexpr auto kPatience = std::chrono::seconds(60);
   constexpr auto kPause = std::chrono::milliseconds(200);
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
-  while (!files.exists(path) && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(kPause);
+  const auto give_up = base::Clock::now() + kPatience;
+  while (!files.exists(path) && base::Clock::now() < give_up) std::this_thread::sleep_for(kPause);
   return files.read(path, kMaxBytes);
 }
 
