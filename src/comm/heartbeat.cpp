@@ -5,8 +5,6 @@ namespace {
 
 constexpr int kBeatTag = 1;
 
-using Clock = std::chrono::steady_clock;
-
 }  // namespace
 
 Beat Beat::of(const RankState& state, bool last) {
@@ -48,11 +46,11 @@ Listener::~Listener() {
 
 RankState Listener::state(const SeenTime& seen) {
   hear();
-  const auto now = Clock::now();
+  const auto now = base::Clock::now();
   const std::chrono::duration<double> age(state_.age_s);
   RankState state = state_;
   state.silent_s = seen.seconds(heard_, now);
-  state.age_s = seen.seconds(heard_ - std::chrono::duration_cast<Clock::duration>(age), now) - state.silent_s;
+  state.age_s = seen.seconds(heard_ - std::chrono::duration_cast<base::Clock::duration>(age), now) - state.silent_s;
   return state;
 }
 
@@ -61,7 +59,7 @@ void Listener::hear() {
   while (MPI_Test(&request_, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived != 0) {
     state_ = beat_.state();
     said_last_ = beat_.last;
-    heard_ = Clock::now();
+    heard_ = base::Clock::now();
     listen();
   }
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "base/clock.h"
 #include "comm/lateness.h"
 #include "comm/mpi_handles.h"
 
@@ -54,7 +54,7 @@ class Listener {
   MPI_Request request_ = MPI_REQUEST_NULL;
   RankState state_;
   bool said_last_ = false;
-  std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();
+  base::Clock::time_point heard_ = base::Clock::now();
 };
 
 /// Where this rank's beats go. One is on its way at a time, until it is received: a listener that has stopped gets no

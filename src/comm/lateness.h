@@ -1,7 +1,6 @@
 // Who is to blame when a job hangs: pure arithmetic over what is known of each rank.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,6 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
+
+#include "base/clock.h"
 
 namespace ddpm::comm {
 
@@ -53,7 +54,7 @@ inline constexpr double kLongestLook = 2.0;
 /// but for no more than this.
 class SeenTime {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = base::Clock;
 
   explicit SeenTime(Clock::time_point start) : last_look_(start) {}
   void look(Clock::time_point now);

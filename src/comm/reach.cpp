@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/host_name.h"
 #include "comm/mpi_handles.h"
@@ -19,7 +20,7 @@
 namespace ddpm::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using base::Clock;
 using Seconds = std::chrono::duration<double>;
 
 enum Tag : int { kName = 1, kFirsts, kHello, kUnheard, kVerdict };

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "run/signal_news.h"
@@ -91,10 +92,10 @@ void let_go_of_all_but(const std::vector<int>& wanted) {
 }
 
 /// Close enough to the start of the process, by which a job's time limit is counted.
-const auto process_start = std::chrono::steady_clock::now();
+const auto process_start = base::Clock::now();
 
 double minutes_since_start() {
-  return std::chrono::duration<double, std::ratio<60>>(std::chrono::steady_clock::now() - process_start).count();
+  return std::chrono::duration<double, std::ratio<60>>(base::Clock::now() - process_start).count();
 }
 
 }  // namespace
