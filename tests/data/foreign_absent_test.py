@@ -188,7 +188,8 @@ class Names(ForeignCase):
             for i in range(20):
                 file[f"{i}" + "é" * 500] = np.zeros((2, Y, X), np.float32)
         for text in (
-            self.refused(variables=["x" * 3000]),
+            self.refused(variables=["x" * 250]),
+            self.refused(code=2, variables=["x" * 3000]),
             self.refused(train=str(self.folder / ("*" + "y" * 200 + "/") / ("z" * 3000)), variables=["x"]),
         ):
             self.assertIn("...", text)
