@@ -56,7 +56,7 @@ void make_room(const Copy& copy, base::FileSystem& files) {
   for (const ShardInfo& shard : copy.info.shards) {
     if (!is_there(copy.to / shard.file, shard.size, files)) missing += shard.size;
   }
-  base::expect_room(files, copy.to, missing, fmt::format("what is copied of {}", copy.from.string()));
+  if (missing > 0) base::expect_room(files, copy.to, missing, fmt::format("what is copied of {}", copy.from.string()));
   files.create_directories(copy.to);
 }
 

@@ -242,8 +242,7 @@ void Dataset::read_itself(const Path& path, const std::shared_ptr<LazyFile>& fil
     if (has_filter(filter)) continue;
     throw base::DatasetError(
         "{}: its chunks lie in the file in a way that HDF5 alone reads (behind a user block, for example), and HDF5 "
-        "has no "
-        "filter {}; a file without that, or chunks with gzip or none are wanted",
+        "has no filter {}; a file without that, or chunks with gzip or none are wanted",
         label_, name_of_filter(filter.id));
   }
 }
