@@ -49,15 +49,19 @@ def read_config(path):
     except UnicodeDecodeError as error:
         raise TrackError(f"{path}: is no UTF-8 text: {error}") from None
     config, section = {}, ""
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         name, equals, value = line.partition(" = ")
+        if not line or line.startswith("#"):
+            continue
         if line.startswith("["):
             section = line.strip("[] ")
-        elif equals and not line.startswith("#"):
+        elif equals:
             try:
                 config[f"{section}.{name}"] = json.loads(value)
             except ValueError:
                 config[f"{section}.{name}"] = value
+        else:
+            raise TrackError(f"{path}: line {number} is {line[:60]!r}; wanted: a section or a key, as ddpm train writes them")
     return config
 
 

@@ -1,6 +1,9 @@
 #include "denoise/pretrained.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
@@ -8,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
@@ -68,6 +72,23 @@ at::Tensor grown(const std::string& name, const at::Tensor& values, const std::v
   at::Tensor result = at::zeros(shape, values.options());
   result.narrow(axis, 0, values.size(axis)).copy_(values);
   return result;
+}
+
+/// Leaves out the targets that mean no layer of the model.
+void keep_targets_of(nn::UNet2DConfig config, const base::Path& folder, std::vector<std::string>& targets) {
+  config.lora = {};
+  const nn::UNet2D model(config);
+  const std::vector<const nn::AdaptableLayer*> layers = model.adaptable();
+  std::vector<std::string> kept;
+  std::ranges::copy_if(targets, std::back_inserter(kept), [&](const std::string& target) {
+    return std::ranges::any_of(layers, [&](const nn::AdaptableLayer* l) { return l->is_target(target); });
+  });
+  if (kept.empty()) {
+    throw base::OutputError(
+        "{}: 'target_modules' names {}, first \"{}\", but none of the model's; wanted: the adapters of this model",
+        (folder / interop::kAdapterConfig).string(), base::counted(std::ssize(targets), "layer"), targets.front());
+  }
+  targets = std::move(kept);
 }
 
 }  // namespace
@@ -139,9 +160,14 @@ void warn_of_changed_diffusion(const ModelSource& source, const diffusion::Sched
   });
 }
 
-nn::LoraConfig read_adapter_config(const ModelSource& source, const ReadRunModel& read_run) {
+nn::LoraConfig read_adapter_config(const ModelSource& source, const nn::UNet2DConfig& model,
+                                   const ReadRunModel& read_run) {
   const base::Path path = *source.lora_adapters;
-  if (interop::is_peft_folder(path)) return interop::read_peft_config(path);
+  if (interop::is_peft_folder(path)) {
+    nn::LoraConfig lora = interop::read_peft_config(path);
+    if (source.pretrained) keep_targets_of(model, path, lora.targets);
+    return lora;
+  }
   const auto run = pretrained_run(path);
   nn::LoraConfig lora;
   if (run) lora = read_run(run->run / checkpoint::kConfigName).unet.lora;

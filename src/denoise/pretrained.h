@@ -47,8 +47,11 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
 void warn_of_changed_diffusion(const ModelSource& source, const diffusion::SchedulerConfig& scheduler,
                                const ReadRunModel& read_run, const run::Runtime& runtime);
 
-/// What the adapters of `source.lora_adapters` are. Throws base::OutputError (exit code 4) for what is wrong with them.
-nn::LoraConfig read_adapter_config(const ModelSource& source, const ReadRunModel& read_run);
+/// What the adapters of `source.lora_adapters` are, whose layers are those of `model`. Targets that PEFT's folder names
+/// and the model lacks are left out, as PEFT passes over them. Throws base::OutputError (exit code 4) for what is wrong
+/// with the adapters, and where no target means a layer.
+nn::LoraConfig read_adapter_config(const ModelSource& source, const nn::UNet2DConfig& model,
+                                   const ReadRunModel& read_run);
 
 /// The weights that training starts from. Of a model with adapters those are the adapters' own, of
 /// `source.lora_adapters`, which fit as they are or not at all; otherwise the weights of `source.pretrained`, fitted to

@@ -26,7 +26,7 @@ WeightIndex parse_weight_index(const base::Json& json, const std::string& origin
   WeightIndex index;
   for (const auto& [name, file] : json[kMap].items()) {
     if (!file.is_string() || !is_plain_name(file.get_ref<const std::string&>())) {
-      throw base::OutputError("{}: weight '{}' lies in {}; wanted: the name of a .safetensors file in this folder",
+      throw base::OutputError("{}: weight {} lies in {}; wanted: the name of a .safetensors file in this folder",
                               origin, base::excerpt(name), base::excerpt(file));
     }
     index.emplace(name, file.get<std::string>());

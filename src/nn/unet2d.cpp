@@ -88,13 +88,15 @@ void UNet2D::adapt(const LoraConfig& lora) {
   for (const auto& unit : units_) unit->own_adapters();
 }
 
-std::vector<const AdaptableLayer*> UNet2D::adapted() const {
+std::vector<const AdaptableLayer*> UNet2D::adaptable() const {
   std::vector<const AdaptableLayer*> layers;
-  for (const auto& unit : units_) {
-    for (const AdaptableLayer* layer : unit->adaptable()) {
-      if (layer->adapter() != nullptr) layers.push_back(layer);
-    }
-  }
+  for (const auto& unit : units_) layers.insert(layers.end(), unit->adaptable().begin(), unit->adaptable().end());
+  return layers;
+}
+
+std::vector<const AdaptableLayer*> UNet2D::adapted() const {
+  std::vector<const AdaptableLayer*> layers = adaptable();
+  std::erase_if(layers, [](const AdaptableLayer* layer) { return layer->adapter() == nullptr; });
   return layers;
 }
 

@@ -55,6 +55,8 @@ class UNet2D {
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }
   /// What a partition of its images has to know of them.
   [[nodiscard]] ImageShape image_shape() const;
+  /// The layers that may have an adapter.
+  [[nodiscard]] std::vector<const AdaptableLayer*> adaptable() const;
   /// The layers that have an adapter. Where there are any, all other weights are base::ParameterRole::pretrained.
   [[nodiscard]] std::vector<const AdaptableLayer*> adapted() const;
 

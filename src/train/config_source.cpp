@@ -78,7 +78,7 @@ std::optional<nn::LoraConfig> Configuration::apply_model_source() {
       if (!source.config) values_.model = std::move(pretrained.unet);
       if (pretrained.scheduler) values_.diffusion.scheduler = std::move(*pretrained.scheduler);
     }
-    if (source.lora_adapters) lora = denoise::read_adapter_config(source, read_run_model);
+    if (source.lora_adapters) lora = denoise::read_adapter_config(source, values_.model, read_run_model);
     values_.model.lora = std::move(lora);
   }
   return source.lora_adapters ? std::optional(values_.model.lora) : std::nullopt;

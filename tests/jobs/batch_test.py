@@ -20,7 +20,7 @@ from stand_ins import Queue  # noqa: E402 - makes what follows importable
 from ddpm_job import sha256_of_model, wait_until  # noqa: E402
 from ddpm_run import DDPM, make_dataset, make_pictures, metrics, write_config  # noqa: E402
 
-STEPS = 150
+STEPS = 300
 LONG = {"train": {"steps": STEPS}, "batch": {"global_size": 8, "micro_size": 2}}
 SHORT = {"train": {"steps": 2}, "batch": {"global_size": 8, "micro_size": 2}}
 SAVE_S = 600  # what the scripts leave to save; a limit that is hardly longer stops training at once
@@ -50,9 +50,9 @@ class Batch:
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr if code else done.stdout
 
-    def stopped_by_the_clock(self, name, **environment):
+    def stopped_by_the_clock(self, name, steps=STEPS, **environment):
         """Submits a run whose time limit is over at once, and returns its configuration."""
-        config = self.config(name, **LONG)
+        config = self.config(name, **{**LONG, "train": {"steps": steps}})
         self.submit("train", config, **{f"TRAIN_{self.suffix}": f"{self.two_ranks} {self.limit(SAVE_S + 2)}"}, **environment)
         return config
 
@@ -85,7 +85,7 @@ class Batch:
         self.assertNotIn("back into the queue", unbroken.said)
 
     def test_restarts_are_bounded(self):
-        self.stopped_by_the_clock("bounded", DDPM_MAX_RESTARTS="1")
+        self.stopped_by_the_clock("bounded", steps=5000, DDPM_MAX_RESTARTS="1")
         first, last = self.queue.run_all()
         self.assertEqual((first.code, last.code), (0, 75))
         self.assertIn("restarted 1 times already (DDPM_MAX_RESTARTS): not once more", last.said)

@@ -273,12 +273,17 @@ class Lora(unittest.TestCase):
         _, config = self.config("told", model={"lora_adapters": str(begun / "adapter")})
         ddpm("train", config, "--dry-run")
         settings = WORK / "by-peft" / "adapter_config.json"
-        settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_dropout": 0.125}))
+        kept = json.loads(settings.read_text())
+        # PEFT passes over a name that the model lacks, too.
+        more = {"lora_dropout": 0.125, "target_modules": [*kept["target_modules"], "q_proj"]}
+        settings.write_text(json.dumps({**kept, **more}))
+        PeftModel.from_pretrained(opened(self.base), WORK / "by-peft")
         for adapters, count in ((WORK / "by-peft", 1), (begun / "adapter", 0)):
             _, config = self.config("dropped", model={**untold, "lora_adapters": str(adapters)})
             said = ddpm("train", config, "--dry-run").stderr
             self.assertEqual(said.count("were trained with lora_dropout = 0.125; training goes on without it"), count, said)
-        self.train("changed", model={**untold, "lora_adapters": str(WORK / "by-peft")}, train={"steps": 2})
+        changed = self.train("changed", model={**untold, "lora_adapters": str(WORK / "by-peft")}, train={"steps": 2})
+        self.assertNotIn("q_proj", (changed / "config.toml").read_text())
         shutil.rmtree(WORK / "by-peft")
         ddpm("train", WORK / "changed.toml", "--train.steps", 3)  # the adapters are in its checkpoints
 
@@ -304,6 +309,7 @@ class Lora(unittest.TestCase):
             (4, "'r' is", changed("wide", r=10**9)),
             (4, "'target_modules' is", changed("pattern", target_modules=".*")),
             (4, "does not fit the model", changed("fewer", target_modules=["to_q"])),
+            (4, 'names 2 layers, first "conv9", but none of the model', changed("none", target_modules=["conv9", "q_proj"])),
             (4, "holds no adapters", {"lora_adapters": str(begun / "model")}),
             (4, "hf download someone/adapters", {"lora_adapters": "someone/adapters"}),
             (2, "asks for lora_rank = 5", {"lora_adapters": adapter, "lora_rank": 5}),
