@@ -5,6 +5,7 @@
 
 #include "base/host_name.h"
 #include "base/status_line.h"
+#include "base/utf8.h"
 
 namespace ddpm::base {
 namespace {
@@ -15,17 +16,14 @@ std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    if (byte == 0xC2U && next >= 0x80U && next < 0xA0U) {  // U+0080 to U+009F in UTF-8
-      out += fmt::format("\\x{:02x}", next);
-      ++i;
-    } else if (byte == '\n') {
+    const std::string_view rest = text.substr(i);
+    if (rest.front() == '\n') {
       out += "\\n";
-    } else if ((byte < 0x20U && byte != '\t') || byte == 0x7FU) {
-      out += fmt::format("\\x{:02x}", byte);
+    } else if (rest.front() == '\t' || !begins_with_control(rest)) {
+      out += rest.front();
     } else {
-      out += text[i];
+      i += utf8_size(rest) - 1;  // of U+0080 to U+009F the second byte is the character
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));
     }
   }
   return out;

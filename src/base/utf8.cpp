@@ -24,7 +24,7 @@ bool begins_with_control(std::string_view text) {
   if (text.empty()) return false;
   const auto first = static_cast<unsigned char>(text.front());
   if (first < 0x20 || first == 0x7f) return true;
-  return first == 0xc2 && text.size() > 1 && static_cast<unsigned char>(text[1]) < 0xa0;
+  return first == 0xc2 && utf8_size(text) == 2 && static_cast<unsigned char>(text[1]) < 0xa0;
 }
 
 }  // namespace ddpm::base

@@ -13,8 +13,6 @@
 namespace ddpm::checkpoint {
 namespace {
 
-constexpr std::string_view kStepPrefix = "step-";
-
 /// The step folder name inside ".KIND-step-00001000-<id>", or "" for any other name.
 std::string step_part(std::string_view name, std::string_view kind) {
   const std::string prefix = fmt::format(".{}-", kind);

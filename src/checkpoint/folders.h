@@ -22,6 +22,7 @@ namespace ddpm::checkpoint {
 
 inline constexpr const char* kCheckpointsName = "checkpoints";
 inline constexpr const char* kLatestName = "LATEST";
+inline constexpr std::string_view kStepPrefix = "step-";
 
 /// "step-00001000"
 std::string step_folder_name(int64_t step);

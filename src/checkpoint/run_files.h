@@ -6,6 +6,9 @@ namespace ddpm::checkpoint {
 inline constexpr const char* kConfigName = "config.toml";
 inline constexpr const char* kMetricsName = "metrics.jsonl";
 inline constexpr const char* kTableName = "metrics.csv";
+/// The finished model, and that of the checkpoint with the best validation loss.
+inline constexpr const char* kModelFolder = "model";
+inline constexpr const char* kBestModelFolder = "model-best";
 /// Counts the starts of the run: see run/run_start.h.
 inline constexpr const char* kStartsName = "starts.json";
 /// What each start of the run has used: see observe/usage.h.

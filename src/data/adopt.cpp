@@ -31,9 +31,9 @@ struct Listing {
 };
 
 /// An array that cannot be opened, such as text, belongs to the rest of the file.
-std::optional<h5::Dataset> array_of(const h5::File& file, const std::string& name) {
+std::optional<h5::Array> array_of(const h5::File& file, const std::string& name) {
   try {
-    return file.dataset(name);
+    return file.array(name);
   } catch (const base::DatasetAccessError&) {
     throw;
   } catch (const DatasetError&) {
@@ -49,7 +49,7 @@ Listing list_arrays(const Path& path) {
   for (const std::string& name : file.array_names()) {
     AdoptedArray array{.name = name};
     const auto number = static_cast<uint32_t>(listing.arrays.size());
-    const std::optional<h5::Dataset> opened = array_of(file, name);
+    const std::optional<h5::Array> opened = array_of(file, name);
     const std::vector<h5::Extent> extents = opened ? opened->extents() : std::vector<h5::Extent>{};
     const bool chunked = opened && opened->chunk_bytes() > 0;
     for (std::size_t i = 0; i < extents.size(); ++i) {

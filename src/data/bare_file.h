@@ -25,7 +25,7 @@ struct BareFile {
 
   DatasetInfo info;
   std::vector<std::unique_ptr<Rows>> rows;  ///< of info.fields, in their order: first the images
-  std::optional<h5::Dataset> checksums;     ///< of the images, only where a writer of this program left them
+  std::optional<h5::Array> checksums;       ///< of the images, only where a writer of this program left them
   std::string description = {};             ///< how a foreign file is read: all that values depend on beside its bytes
   std::map<std::string, std::vector<double>> coordinates = {};  ///< of the axes of a foreign file's images
   Times times = {};                                             ///< of a foreign file

@@ -96,7 +96,7 @@ std::vector<Dataset::Source> expanded(comm::Communicator& comm, const std::vecto
 }
 
 /// What all images share must be the same in all sets: a batch has images of several.
-void expect_values(const h5::Dataset& array, std::span<const std::byte> wanted, const std::string& first) {
+void expect_values(const h5::Array& array, std::span<const std::byte> wanted, const std::string& first) {
   std::vector<std::byte> values(wanted.size());
   array.read_rows(0, array.rows(), values);
   if (std::ranges::equal(values, wanted)) return;
@@ -182,7 +182,7 @@ void Dataset::State::open_folders(comm::Communicator& comm) {
       std::vector<int64_t> shape = fields[f].shape;
       shape.insert(shape.begin(), info.shards[s].count);
       columns[f].shards.push_back(std::make_unique<StoredRows>(
-          h5::Dataset::placed(paths[s], fields[f].path, std::move(shape), element_of(fields[f].dtype), places[s][f]),
+          h5::Array::placed(paths[s], fields[f].path, std::move(shape), element_of(fields[f].dtype), places[s][f]),
           paths[s], StoredRows::Form{.shape = fields[f].shape, .dtype = fields[f].dtype}));
     }
   }
@@ -194,19 +194,19 @@ void Dataset::State::load_shard(std::size_t s, base::Json& places) {
   const ShardInfo& shard = info.shards[s];
   check_shard_file(paths[s], shard);
   h5::File file = h5::File::open(paths[s]);
-  const auto load = [&](const h5::Dataset& array, const IndexPart& to) {
+  const auto load = [&](const h5::Array& array, const IndexPart& to) {
     array.read_rows(0, shard.count,
                     part(to).subspan(static_cast<std::size_t>(shard.first * to.row_bytes),
                                      static_cast<std::size_t>(shard.count * to.row_bytes)));
   };
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    const h5::Dataset array = file.dataset(fields[f].path);
+    const h5::Array array = file.array(fields[f].path);
     check_shard_array(array, fields[f], info, shard);
     if (!fields[f].is_read_in_blocks()) {
       load(array, columns[f].held);
       continue;
     }
-    const h5::Dataset sums = file.dataset(checksums_path(fields[f]));
+    const h5::Array sums = file.array(checksums_path(fields[f]));
     check_shard_rows(sums, h5::Element::u32, shard.count);
     load(sums, columns[f].checksums);
     if (shard.count == 0) continue;
@@ -226,7 +226,7 @@ void Dataset::State::load_set_values() {
     check_shard_file(paths[shard], info.shards[shard]);
     const h5::File file = h5::File::open(paths[shard]);
     for (std::size_t f = 0; f < set_fields.size(); ++f) {
-      const h5::Dataset array = file.dataset(set_fields[f].path);
+      const h5::Array array = file.array(set_fields[f].path);
       check_shard_array(array, set_fields[f], info, info.shards[shard]);
       if (i == 0) {
         array.read_rows(0, array.rows(), set_values(f));

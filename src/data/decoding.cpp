@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace ddpm::data {
@@ -62,7 +63,7 @@ Element unsigned_of(Element element) {
 }
 
 /// Numbers of an attribute; none where it is absent.
-std::vector<double> attribute_numbers(const h5::Dataset& array, const std::string& name) {
+std::vector<double> attribute_numbers(const h5::Array& array, const std::string& name) {
   const std::optional<Attribute> found = array.find_attribute(name);
   if (!found || found->numbers.empty()) return {};
   return found->numbers;
@@ -74,11 +75,14 @@ struct Factor {
   bool is_float = false;
 };
 
-std::optional<Factor> factor_of(const h5::Dataset& array, const std::string& name) {
+std::optional<Factor> factor_of(const h5::Array& array, const std::string& name) {
   const std::optional<Attribute> found = array.find_attribute(name);
   if (!found) return std::nullopt;
   if (found->numbers.size() != 1 || !std::isfinite(found->numbers.front())) {
-    throw DatasetError("{}@{}: one finite number is wanted", array.label(), name);
+    const std::vector<double>& numbers = found->numbers;
+    throw DatasetError("{}@{}: {}; one finite number is wanted", array.label(), name,
+                       numbers.size() == 1 ? fmt::format("is {}", numbers.front())
+                                           : "has " + base::counted(std::ssize(numbers), "number"));
   }
   return Factor{.value = found->numbers.front(), .is_float = found->element == Element::f32};
 }
@@ -128,7 +132,7 @@ auto with_type(Element element, const Work& work) {
 
 }  // namespace
 
-Decoding Decoding::of(const h5::Dataset& array, bool is_netcdf) {
+Decoding Decoding::of(const h5::Array& array, bool is_netcdf) {
   Decoding d;
   d.stored_ = d.element_ = array.element();
   if (d.stored_ == Element::other) {
@@ -154,7 +158,7 @@ Decoding Decoding::of(const h5::Dataset& array, bool is_netcdf) {
   return d;
 }
 
-void Decoding::find_missing(const h5::Dataset& array, bool is_netcdf) {
+void Decoding::find_missing(const h5::Array& array, bool is_netcdf) {
   add_missing(array, "missing_value");
   const bool filled = add_missing(array, "_FillValue");
   const std::optional<double> usual = netcdf_fill(element_);
@@ -169,7 +173,7 @@ void Decoding::find_missing(const h5::Dataset& array, bool is_netcdf) {
   if (double value = most.size() == 1 ? most[0] : most_; most.size() == 1 && hold(value)) most_ = value;
 }
 
-bool Decoding::add_missing(const h5::Dataset& array, const std::string& name) {
+bool Decoding::add_missing(const h5::Array& array, const std::string& name) {
   const std::optional<Attribute> found = array.find_attribute(name);
   if (!found || found->numbers.empty()) return false;
   if (is_long(element_) && !found->words.empty()) {

@@ -19,7 +19,7 @@ namespace ddpm::data {
 class Decoding {
  public:
   /// By the attributes of the array. Throws DatasetError for elements that are not numbers.
-  static Decoding of(const h5::Dataset& array, bool is_netcdf);
+  static Decoding of(const h5::Array& array, bool is_netcdf);
 
   /// As many floats as there are stored values, which are in the processor's byte order.
   void decode(std::span<const std::byte> stored, std::span<float> out) const;
@@ -30,10 +30,10 @@ class Decoding {
   [[nodiscard]] std::string text() const;
 
  private:
-  void find_missing(const h5::Dataset& array, bool is_netcdf);
+  void find_missing(const h5::Array& array, bool is_netcdf);
   void add_missing(const std::vector<double>& values);
   /// Those of the attribute `name`; returns whether there is one. Values of 64-bit integers are taken exactly.
-  bool add_missing(const h5::Dataset& array, const std::string& name);
+  bool add_missing(const h5::Array& array, const std::string& name);
   /// A value of an attribute as the type of the stored ones holds it; false if that is another number.
   [[nodiscard]] bool hold(double& value) const;
   template <typename T>

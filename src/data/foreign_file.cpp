@@ -58,7 +58,7 @@ void read_ends(const R& rows) {
 /// The first and the last value of an array.
 void read_corners(const h5::File& file, const std::string& name) {
   try {
-    const h5::Dataset array = file.dataset(name);
+    const h5::Array array = file.array(name);
     if (array.rows() == 0 || array.row_bytes() == 0 || array.element() == h5::Element::other) return;
     base::limit_memory(kGiB + kCopies * array.chunk_bytes());
     std::vector<std::byte> value(h5::size_of(array.element()));

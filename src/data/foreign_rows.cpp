@@ -46,7 +46,7 @@ struct ArrayBox {
 /// that it is made of.
 std::vector<std::byte> read_stored(const ForeignPart& part, ArrayBox box) {
   constexpr int64_t kBandBytes = int64_t{4} << 20;
-  const h5::Dataset& array = part.array;
+  const h5::Array& array = part.array;
   std::vector<std::byte> stored(static_cast<std::size_t>(product(box.extent)) * part.decoding.element_bytes());
   const bool whole = std::equal(box.extent.begin() + 1, box.extent.end(), array.shape().begin() + 1) &&
                      std::all_of(box.begin.begin() + 1, box.begin.end(), [](int64_t at) { return at == 0; });
@@ -188,11 +188,11 @@ bool ForeignRows::is_along_rows(const AxisUse& use) const {
 }
 
 /// What is read of an axis of an array.
-Range ForeignRows::range_of(const AxisUse& use, int64_t array_extent, const Box& box) const {
+AxisRange ForeignRows::range_of(const AxisUse& use, int64_t array_extent, const Box& box) const {
   const auto number = static_cast<std::size_t>(use.number);
   switch (use.kind) {
     case Kind::sample:
-      return is_along_rows(use) ? Range{box.place[number] + form_.lead, box.rows} : Range{box.place[number], 1};
+      return is_along_rows(use) ? AxisRange{box.place[number] + form_.lead, box.rows} : AxisRange{box.place[number], 1};
     case Kind::side:
       return {box.begin[number], box.extent[number]};
     case Kind::chosen:
@@ -207,7 +207,7 @@ void ForeignRows::read_part(const ForeignPart& part, int64_t first_channel, cons
                             std::span<float> out) const {
   ArrayBox along;
   for (std::size_t axis = 0; axis < part.uses.size(); ++axis) {
-    const Range range = range_of(part.uses[axis], axis == 0 ? part.rows : part.array.shape()[axis], box);
+    const AxisRange range = range_of(part.uses[axis], axis == 0 ? part.rows : part.array.shape()[axis], box);
     along.begin.push_back(range.begin);
     along.extent.push_back(range.extent);
   }

@@ -26,7 +26,7 @@ struct AxisUse {
 
 /// An array and the channels that it gives. A side or sample axis that it lacks has its values everywhere.
 struct ForeignPart {
-  h5::Dataset array;
+  h5::Array array;
   Decoding decoding;
   std::vector<AxisUse> uses;  ///< of each axis of the array
   int64_t rows = 0;           ///< along its first axis: those that the file does not store have its fill value
@@ -41,7 +41,7 @@ struct Loop {
 };
 
 /// What is read along an axis.
-struct Range {
+struct AxisRange {
   int64_t begin = 0;
   int64_t extent = 1;
 };
@@ -95,7 +95,7 @@ class ForeignRows : public Rows {
   };
   [[nodiscard]] Origin origin_of(int64_t row, int64_t most) const;
   [[nodiscard]] bool is_along_rows(const AxisUse& use) const;
-  [[nodiscard]] Range range_of(const AxisUse& use, int64_t array_extent, const Box& box) const;
+  [[nodiscard]] AxisRange range_of(const AxisUse& use, int64_t array_extent, const Box& box) const;
   [[nodiscard]] std::vector<Loop> loops_of(const ForeignPart& part, std::span<const int64_t> extent,
                                            const Box& box) const;
   void read_box(const Box& box, std::span<std::byte> out) const;

@@ -65,7 +65,7 @@ bool has_coordinates(const h5::File& file, const std::string& scale) {
   return name.empty() || !name.front().starts_with(kDimensionOnly);
 }
 
-std::vector<ForeignAxis> named_axes(const h5::File& file, const h5::Dataset& array, const std::string& path) {
+std::vector<ForeignAxis> named_axes(const h5::File& file, const h5::Array& array, const std::string& path) {
   std::vector<h5::DimensionScale> scales = array.scales();
   const bool is_scale = scales.size() == 1 && scales.front().name.empty() &&
                         texts_of(file, path, "CLASS") == std::vector<std::string>{"DIMENSION_SCALE"};
@@ -85,7 +85,7 @@ std::vector<ForeignAxis> named_axes(const h5::File& file, const h5::Dataset& arr
   return axes;
 }
 
-bool is_true(const h5::Dataset& array, const char* name) {
+bool is_true(const h5::Array& array, const char* name) {
   const auto found = array.find_attribute(name);
   if (!found || found->numbers.size() != 1) {
     throw DatasetError("{}@{}: true or false is wanted, as The Well's fields have it", array.label(), name);
@@ -93,7 +93,7 @@ bool is_true(const h5::Dataset& array, const char* name) {
   return found->numbers.front() != 0.0;
 }
 
-std::vector<ForeignAxis> well_axes(const ForeignFile& from, const h5::Dataset& array) {
+std::vector<ForeignAxis> well_axes(const ForeignFile& from, const h5::Array& array) {
   std::vector<std::string> names;
   if (is_true(array, "sample_varying")) names.emplace_back(kTrajectory);
   if (is_true(array, "time_varying")) names.emplace_back(kTime);
@@ -146,7 +146,7 @@ ForeignFile ForeignFile::of(const h5::File& file) {
 
 ForeignVariable ForeignFile::open(const std::string& name) const {
   const std::string path = path_of(*this, name);
-  h5::Dataset array = file.dataset(path);
+  h5::Array array = file.array(path);
   if (array.row_bytes() == 0 || array.rows() == 0) throw DatasetError("{}: it holds nothing", array.label());
   const bool is_field =
       std::ranges::any_of(kWellGroups, [&](const char* group) { return path.starts_with(std::string(group) + "/"); });
@@ -163,7 +163,7 @@ ForeignVariable ForeignFile::open(const std::string& name) const {
 
 std::vector<double> ForeignFile::coordinates(const ForeignAxis& axis) const {
   if (axis.coordinates.empty()) return {};
-  const h5::Dataset array = file.dataset(axis.coordinates);
+  const h5::Array array = file.array(axis.coordinates);
   const bool is_list = array.shape() == std::vector{axis.extent} && axis.extent <= kMostCoordinates;
   if (!is_list || array.element() == h5::Element::other || axis.extent == 0) return {};
   std::vector<std::byte> stored(static_cast<std::size_t>(axis.extent) * array.row_bytes());

@@ -26,7 +26,7 @@ inline constexpr const char* kComponent = "component";
 std::string some_of(std::vector<std::string> names);
 
 struct ForeignVariable {
-  h5::Dataset array;
+  h5::Array array;
   std::vector<ForeignAxis> axes;
   Decoding decoding;
   std::string unit;

@@ -47,7 +47,7 @@ void AbsentRows::read_window(int64_t /*row*/, std::span<const int64_t> /*begin*/
   std::ranges::fill(out, std::byte{0});
 }
 
-StoredRows::StoredRows(h5::Dataset array, base::Path file, Form form)
+StoredRows::StoredRows(h5::Array array, base::Path file, Form form)
     : array_(std::move(array)), file_(std::move(file)), form_(std::move(form)) {}
 
 void StoredRows::read_stored(int64_t first, int64_t n, std::span<std::byte> out) const {

@@ -78,7 +78,7 @@ class StoredRows : public Rows {
     bool per_set = false;         ///< the whole array is the one row
     bool channels_first = false;  ///< stored as [channels, height, width], or of volumes [channels, depth, ...]
   };
-  StoredRows(h5::Dataset array, base::Path file, Form form);
+  StoredRows(h5::Array array, base::Path file, Form form);
 
   [[nodiscard]] const std::string& label() const override { return array_.label(); }
   [[nodiscard]] int64_t rows() const override { return form_.per_set ? 1 : array_.rows(); }
@@ -93,7 +93,7 @@ class StoredRows : public Rows {
  private:
   void read_stored(int64_t first, int64_t n, std::span<std::byte> out) const;
 
-  h5::Dataset array_;
+  h5::Array array_;
   base::Path file_;
   Form form_;
 };

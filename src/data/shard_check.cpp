@@ -18,7 +18,7 @@ using base::DType;
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-DType image_type(const h5::Dataset& images) {
+DType image_type(const h5::Array& images) {
   if (images.element() == h5::Element::u8) return DType::u8;
   if (images.element() == h5::Element::f32) return DType::f32;
   const bool unusual = images.element() == h5::Element::other;
@@ -27,7 +27,7 @@ DType image_type(const h5::Dataset& images) {
 }
 
 /// Refuses arrays that are not of the one type that their role has.
-void expect_element(const h5::Dataset& array, h5::Element wanted) {
+void expect_element(const h5::Array& array, h5::Element wanted) {
   if (array.element() == wanted) return;
   const bool unusual = array.element() == h5::Element::other;
   throw DatasetError("{}: its elements are {}, {} is wanted: x.astype('{}')", array.label(),
@@ -35,14 +35,14 @@ void expect_element(const h5::Dataset& array, h5::Element wanted) {
                      h5::name_of(wanted), h5::name_of(wanted));
 }
 
-bool stores_channels_first(const h5::Dataset& images) {
+bool stores_channels_first(const h5::Array& images) {
   const std::string layout = images.attribute("layout").value_or("NHWC");
   if (layout == "NCHW") return true;
   if (layout == "NHWC") return false;
   throw DatasetError("{}: attribute layout is \"{}\", NHWC or NCHW is wanted", images.label(), layout);
 }
 
-ImageFormat bare_format(const h5::Dataset& images, bool channels_first) {
+ImageFormat bare_format(const h5::Array& images, bool channels_first) {
   const std::vector<int64_t>& shape = images.shape();
   const bool deep = shape.size() == 5;
   if ((shape.size() != 4 && !deep) || images.rows() < 1 || images.row_bytes() < 1) {
@@ -58,11 +58,11 @@ ImageFormat bare_format(const h5::Dataset& images, bool channels_first) {
   return ImageFormat::of(image, image_type(images));
 }
 
-std::optional<h5::Dataset> bare_labels(const h5::File& file, const std::string& name, int64_t count) {
+std::optional<h5::Array> bare_labels(const h5::File& file, const std::string& name, int64_t count) {
   if (name.empty()) return std::nullopt;
   // The default name may be absent; a name that somebody gave may not.
   if (name == DatasetOptions{}.labels && !file.contains(name)) return std::nullopt;
-  h5::Dataset labels = file.dataset(name);
+  h5::Array labels = file.array(name);
   const bool one_each = labels.shape() == std::vector{count} || labels.shape() == std::vector{count, int64_t{1}};
   if (!one_each || !h5::is_integer(labels.element())) {
     throw DatasetError("{}: {} of {}, integers of shape [{}] are wanted", labels.label(), shape_text(labels.shape()),
@@ -71,9 +71,9 @@ std::optional<h5::Dataset> bare_labels(const h5::File& file, const std::string& 
   return labels;
 }
 
-std::optional<h5::Dataset> bare_checksums(const h5::File& file, const DatasetOptions& options, int64_t count) {
+std::optional<h5::Array> bare_checksums(const h5::File& file, const DatasetOptions& options, int64_t count) {
   if (options.images != DatasetOptions{}.images || !file.contains("/checksums")) return std::nullopt;
-  h5::Dataset checksums = file.dataset("/checksums");
+  h5::Array checksums = file.array("/checksums");
   if (checksums.attribute(kChecksumAttribute) != kChecksumAlgorithm) return std::nullopt;
   check_shard_rows(checksums, h5::Element::u32, count);
   return checksums;
@@ -96,7 +96,7 @@ std::string_view wanted_axes(FieldRole role, bool channels_first) {
 /// Adds the array that `name` has, if any, for a role.
 void add_bare_array(const h5::File& file, FieldRole role, const std::string& name, BareFile& bare) {
   if (name.empty()) return;
-  h5::Dataset array = file.dataset(name);
+  h5::Array array = file.array(name);
   const bool like_image = role == FieldRole::condition || role == FieldRole::static_values;
   const bool channels_first = like_image && stores_channels_first(array);
   const std::size_t sides = bare.info.image().depth == 0 ? 2 : 3;
@@ -133,7 +133,7 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
 /// How many images a file without them would have, by what is given with them.
 int64_t count_without_images(const h5::File& file, const DatasetOptions& options) {
   for (const std::string& name : {options.condition, options.parameters, options.labels}) {
-    if (!name.empty() && file.contains(name)) return file.dataset(name).rows();
+    if (!name.empty() && file.contains(name)) return file.array(name).rows();
   }
   return 0;
 }
@@ -154,7 +154,7 @@ void add_images(const h5::File& file, const DatasetOptions& options, BareFile& b
         file.path().string(), options.images, some_of(file.names_in("/")), options.key("images"),
         options.key("variables"));
   }
-  h5::Dataset images = file.dataset(options.images);
+  h5::Array images = file.array(options.images);
   const bool channels_first = stores_channels_first(images);
   const ImageFormat image = bare_format(images, channels_first);
   info.count = images.rows();
@@ -190,7 +190,7 @@ void check_shard_file(const Path& path, const ShardInfo& shard) {
   }
 }
 
-void check_shard_array(const h5::Dataset& array, const Field& field, const DatasetInfo& info, const ShardInfo& shard) {
+void check_shard_array(const h5::Array& array, const Field& field, const DatasetInfo& info, const ShardInfo& shard) {
   std::vector<int64_t> wanted = field.shape;
   if (!field.per_set) wanted.insert(wanted.begin(), shard.count);
   const h5::Element element = element_of(field.dtype);
@@ -213,7 +213,7 @@ void check_shard_array(const h5::Dataset& array, const Field& field, const Datas
   }
 }
 
-void check_shard_rows(const h5::Dataset& array, h5::Element element, int64_t count) {
+void check_shard_rows(const h5::Array& array, h5::Element element, int64_t count) {
   if (array.shape() != std::vector{count} || array.element() != element) {
     throw DatasetError("{}: {} of {}, [{}] of {} is wanted", array.label(), shape_text(array.shape()),
                        h5::name_of(array.element()), count, h5::name_of(element));

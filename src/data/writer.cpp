@@ -37,14 +37,14 @@ constexpr uint64_t kMetadataBytes = uint64_t{64} << 10U;
 /// before it is the header.
 struct Arrays {
   h5::File file;
-  std::vector<h5::Dataset> checksums;  // of what is read in blocks, in the order of the fields
-  std::vector<h5::Dataset> held;       // what else each image has, alike
-  std::vector<h5::Dataset> shared;     // of the set
-  std::vector<h5::Dataset> blocks;
+  std::vector<h5::Array> checksums;  // of what is read in blocks, in the order of the fields
+  std::vector<h5::Array> held;       // what else each image has, alike
+  std::vector<h5::Array> shared;     // of the set
+  std::vector<h5::Array> blocks;
 
   void close() {
     for (auto* arrays : {&blocks, &shared, &held, &checksums}) {
-      for (h5::Dataset& array : *arrays) array.close();
+      for (h5::Array& array : *arrays) array.close();
     }
     file.close();
   }
@@ -75,22 +75,22 @@ Arrays create_arrays(const Path& path, const ShardWriter::Contents& contents, in
   const auto rows_of = [&](const Field& field) {
     std::vector<int64_t> shape = field.shape;
     shape.insert(shape.begin(), count);
-    return file.create_dataset(field.path, element_of(field.dtype), shape);
+    return file.create_array(field.path, element_of(field.dtype), shape);
   };
-  std::vector<h5::Dataset> checksums;
-  std::vector<h5::Dataset> held;
-  std::vector<h5::Dataset> shared;
-  std::vector<h5::Dataset> blocks;
+  std::vector<h5::Array> checksums;
+  std::vector<h5::Array> held;
+  std::vector<h5::Array> shared;
+  std::vector<h5::Array> blocks;
   for (const Field& field : contents.fields) {
     if (!field.is_read_in_blocks()) continue;
-    checksums.push_back(file.create_dataset(checksums_path(field), h5::Element::u32, std::vector{count}));
+    checksums.push_back(file.create_array(checksums_path(field), h5::Element::u32, std::vector{count}));
     checksums.back().set_attribute(kChecksumAttribute, kChecksumAlgorithm);
   }
   for (const Field& field : contents.fields) {
     if (!field.is_read_in_blocks()) held.push_back(rows_of(field));
   }
   for (const Field& field : contents.set_fields) {
-    shared.push_back(file.create_dataset(field.path, element_of(field.dtype), field.shape));
+    shared.push_back(file.create_array(field.path, element_of(field.dtype), field.shape));
   }
   for (const Field& field : contents.fields) {
     if (field.is_read_in_blocks()) blocks.push_back(rows_of(field));
@@ -144,7 +144,7 @@ struct ShardWriter::State {
     }
   }
 
-  void copy_rows(const h5::Dataset& from, h5::Dataset& to, std::size_t bytes) const {
+  void copy_rows(const h5::Array& from, h5::Array& to, std::size_t bytes) const {
     const int64_t piece = std::max<int64_t>(1, static_cast<int64_t>(kCopyBytes / bytes));
     std::vector<std::byte> buffer;
     for (int64_t first = 0; first < count; first += piece) {
@@ -166,7 +166,7 @@ struct ShardWriter::State {
     Arrays to = create_arrays(exact, contents, count);
     std::size_t block = 0;
     for (const Field& field : contents.fields) {
-      if (field.is_read_in_blocks()) copy_rows(source.dataset(field.path), to.blocks[block++], field.bytes());
+      if (field.is_read_in_blocks()) copy_rows(source.array(field.path), to.blocks[block++], field.bytes());
     }
     write_header(to);
     to.close();
@@ -174,7 +174,7 @@ struct ShardWriter::State {
   }
 
   [[nodiscard]] bool holds(const h5::File& file, const std::string& array, std::span<const std::byte> wanted) const {
-    const h5::Dataset stored = file.dataset(array);
+    const h5::Array stored = file.array(array);
     if (stored.row_bytes() * static_cast<std::size_t>(stored.rows()) != wanted.size()) return false;
     std::vector<std::byte> values(wanted.size());
     stored.read_rows(0, stored.rows(), values);
@@ -188,7 +188,7 @@ struct ShardWriter::State {
     for (std::size_t f = 0; f < contents.fields.size(); ++f) {
       const bool in_blocks = field(f).is_read_in_blocks();
       whole = whole && (in_blocks ? holds(file, checksums_path(field(f)), std::as_bytes(std::span(checksums[f]))) &&
-                                        file.dataset(field(f).path).rows() == count
+                                        file.array(field(f).path).rows() == count
                                   : holds(file, field(f).path, held[f]));
     }
     for (std::size_t f = 0; f < contents.set_fields.size(); ++f) {
@@ -206,7 +206,7 @@ struct ShardWriter::State {
     for (auto field = contents.fields.rbegin(); field != contents.fields.rend(); ++field) {
       if (!field->is_read_in_blocks() || count == 0) continue;
       const uint64_t bytes = static_cast<uint64_t>(count) * field->bytes();
-      at = file.dataset(field->path).file_offset().value_or(0);
+      at = file.array(field->path).file_offset().value_or(0);
       DDPM_CHECK(at + bytes <= end && end - at - bytes < gap, "{}: {} at {} of {} bytes is not among the last",
                  path.string(), field->path, at, size);
       end = at;

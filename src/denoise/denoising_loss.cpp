@@ -72,13 +72,13 @@ diffusion::ImageShape noise_shape(const at::Tensor& x0, const nn::Partition& par
   if (partition.tiles() == 1) return {.channels = x0.size(1), .height = x0.size(2), .width = x0.size(3)};
   const int64_t volume = partition.depth(x0);
   const int64_t layers = volume == 0 ? 1 : volume;
-  const auto pixels = [](const nn::Place& place, int64_t extent) {
+  const auto pixels = [](const nn::TilePlace& place, int64_t extent) {
     return layout::Range{place.first, place.first + extent};
   };
   const int64_t height = x0.size(2) / layers;
-  const nn::Place layer = volume == 0 ? nn::Place{0, 1} : partition.place(nn::ImageAxis::depth, layers);
-  const nn::Place row = partition.place(nn::ImageAxis::height, height);
-  const nn::Place column = partition.place(nn::ImageAxis::width, x0.size(3));
+  const nn::TilePlace layer = volume == 0 ? nn::TilePlace{0, 1} : partition.place(nn::ImageAxis::depth, layers);
+  const nn::TilePlace row = partition.place(nn::ImageAxis::height, height);
+  const nn::TilePlace column = partition.place(nn::ImageAxis::width, x0.size(3));
   return {.channels = x0.size(1),
           .height = layer.total * row.total,
           .width = column.total,

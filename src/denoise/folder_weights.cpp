@@ -1,36 +1,38 @@
 #include "denoise/folder_weights.h"
 
 #include "base/error.h"
+#include "checkpoint/model_files.h"
 #include "interop/diffusers_reader.h"
+#include "run/weight_choice.h"
 
 namespace ddpm::denoise {
 
 bool holds_weights(const base::Path& path) {
-  return interop::is_model_folder(path) || interop::is_model_folder(path / kAverages);
+  return interop::is_model_folder(path) || interop::is_model_folder(path / checkpoint::kAveragesFolder);
 }
 
 base::Path folder_of_weights(const base::Path& path, const WeightsAsked& asked) {
   const auto& [choice, text, possible] = asked;
-  base::Path averages = path / kAverages;
+  base::Path averages = path / checkpoint::kAveragesFolder;
   const bool averaged = interop::is_model_folder(averages);
   const bool raw = interop::is_model_folder(path);
-  if (!choice.empty() && choice != "raw" && choice != "ema") {
+  if (!choice.empty() && choice != run::kRawWeights && choice != run::kFirstAverage) {
     throw base::ConfigError("{}: {} is a model folder; wanted: {}", text, path.string(), possible);
   }
   if (choice.empty() && averaged && raw) {
     throw base::ConfigError(
         "{}: it holds the weights unet/ and their averages {}/; wanted: {}, or the path of one of both", path.string(),
-        kAverages, possible);
+        checkpoint::kAveragesFolder, possible);
   }
-  if (choice == "ema" && !averaged && path.filename() != kAverages) {
+  if (choice == run::kFirstAverage && !averaged && path.filename() != checkpoint::kAveragesFolder) {
     throw base::ConfigError("{}: {} holds no folder {} with averages; wanted: raw, or nothing", text, path.string(),
-                            kAverages);
+                            checkpoint::kAveragesFolder);
   }
-  if (choice == "raw" && !raw && averaged) {
+  if (choice == run::kRawWeights && !raw && averaged) {
     throw base::ConfigError("{}: {} holds averages alone, in {}; wanted: ema, or nothing", text, path.string(),
-                            kAverages);
+                            checkpoint::kAveragesFolder);
   }
-  return averaged && choice != "raw" ? averages : path;
+  return averaged && choice != run::kRawWeights ? averages : path;
 }
 
 }  // namespace ddpm::denoise

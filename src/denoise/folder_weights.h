@@ -8,9 +8,6 @@
 
 namespace ddpm::denoise {
 
-/// The folder of a pipeline with averages of the weights.
-inline constexpr const char* kAverages = "unet_ema";
-
 /// Whether `path` is a model folder, or one that holds averages alone.
 bool holds_weights(const base::Path& path);
 

@@ -25,8 +25,9 @@ constexpr const char* kVariables = "variables";
 constexpr const char* kVariablesOfState = "image_variables";
 
 base::DType parse_dtype(const std::string& name, const std::string& origin) {
-  if (name == "uint8") return base::DType::u8;
-  if (name == "float32") return base::DType::f32;
+  for (const base::DType dtype : {base::DType::u8, base::DType::f32}) {
+    if (name == data::numpy_name(dtype)) return dtype;
+  }
   throw base::OutputError("{}: dtype is {}; uint8 or float32 is wanted", origin, base::excerpt(name));
 }
 

@@ -9,6 +9,9 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/model_files.h"
+#include "checkpoint/run_files.h"
 #include "comm/collectives.h"
 #include "denoise/adapter_base.h"
 #include "denoise/folder_weights.h"
@@ -24,6 +27,7 @@
 #include "run/find_run.h"
 #include "run/run_folder.h"
 #include "run/snapshot.h"
+#include "run/weight_choice.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -238,9 +242,10 @@ LoadedModel load_folder(const base::Path& path, const std::string& weights, comm
                            .text = said.empty() ? fmt::format("{} {}", option, weights) : said,
                            .possible = fmt::format("{} raw or ema", option)};
   const bool averages = comm::ask_root(world, [&] { return folder_of_weights(path, asked) != path; });
-  LoadedModel model = load_diffusers(averages ? path / kAverages : path, world, device, options.sides);
+  LoadedModel model =
+      load_diffusers(averages ? path / checkpoint::kAveragesFolder : path, world, device, options.sides);
   model.averages = averages;
-  const bool named_averages = averages || weights == "ema";
+  const bool named_averages = averages || weights == run::kFirstAverage;
   if (named_averages || !weights.empty()) model.description += named_averages ? ", ema weights" : ", raw weights";
   return model;
 }
@@ -262,10 +267,10 @@ LoadedModel load_folder(const base::Path& path, const std::string& weights, comm
     throw base::OutputError("{}: weights alone; wanted: a model folder, whose config.json says what model they are of",
                             asked.string());
   }
-  throw base::OutputError(
-      "{}: not a run, a checkpoint or a diffusers model folder (no {}, {}, "
-      "config.json or unet/config.json){}",
-      asked.string(), checkpoint::kConfigName, checkpoint::kManifestName, interop::hub_hint(asked));
+  throw base::OutputError("{}: not a run, a checkpoint or a diffusers model folder (no {}, {}, {} or {}/{}){}",
+                          asked.string(), checkpoint::kConfigName, checkpoint::kManifestName,
+                          checkpoint::kUNetConfigName, checkpoint::kUNetFolder, checkpoint::kUNetConfigName,
+                          interop::hub_hint(asked));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "checkpoint/model_files.h"
 #include "comm/collectives.h"
 #include "denoise/folder_weights.h"
 #include "denoise/unet_tensors.h"
@@ -24,6 +25,7 @@
 #include "run/find_run.h"
 #include "run/run_folder.h"
 #include "run/snapshot.h"
+#include "run/weight_choice.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -107,9 +109,9 @@ bool has_mean_model(const base::Path& path) {
 base::Path pretrained_folder(const ModelSource& source) {
   const base::Path path = *source.pretrained;
   const std::string& weights = source.pretrained_weights;
-  if (weights == "ema" && !interop::is_model_folder(path / kAverages)) {
+  if (weights == run::kFirstAverage && !interop::is_model_folder(path / checkpoint::kAveragesFolder)) {
     throw base::OutputError("{}: model.pretrained_weights = \"ema\", but it holds no folder {} with averages",
-                            path.string(), kAverages);
+                            path.string(), checkpoint::kAveragesFolder);
   }
   return folder_of_weights(path, {.choice = weights,
                                   .text = fmt::format("{} \"{}\"", kWeightsKey, weights),

@@ -11,12 +11,12 @@ void begin_range(const char* name);
 /// Ends the last of those.
 void end_range();
 
-class Range {
+class ScopedRange {
  public:
-  explicit Range(const std::string& name) { begin_range(name.c_str()); }
-  Range(const Range&) = delete;
-  Range& operator=(const Range&) = delete;
-  ~Range() { end_range(); }
+  explicit ScopedRange(const std::string& name) { begin_range(name.c_str()); }
+  ScopedRange(const ScopedRange&) = delete;
+  ScopedRange& operator=(const ScopedRange&) = delete;
+  ~ScopedRange() { end_range(); }
 };
 
 }  // namespace ddpm::device

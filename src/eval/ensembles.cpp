@@ -20,7 +20,7 @@ std::vector<int64_t> numbers_of(const std::vector<base::Path>& files, const std:
   for (const base::Path& path : files) {
     const h5::File file = h5::File::open(path);
     if (!file.contains(name)) return {};
-    const h5::Dataset array = file.dataset(name);
+    const h5::Array array = file.array(name);
     if (array.shape().size() != 1) {
       throw DatasetError("{}: it has {} axes, wanted one number for each sample", array.label(), array.shape().size());
     }

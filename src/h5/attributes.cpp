@@ -158,7 +158,7 @@ herr_t collect_name(hid_t /*group*/, const char* name, const H5L_info_t* info, v
 
 }  // namespace
 
-std::optional<Attribute> Dataset::find_attribute(const std::string& name) const {
+std::optional<Attribute> Array::find_attribute(const std::string& name) const {
   const LibraryLock lock;
   const std::string subject = label_ + "@" + name;
   if (checked(H5Aexists(handle_.id(), name.c_str()), subject, "look for the attribute") == 0) return std::nullopt;
@@ -166,7 +166,7 @@ std::optional<Attribute> Dataset::find_attribute(const std::string& name) const 
   return read_attribute(attribute.id(), subject);
 }
 
-std::vector<DimensionScale> Dataset::scales() const {
+std::vector<DimensionScale> Array::scales() const {
   const LibraryLock lock;
   std::vector<DimensionScale> scales(shape_.size());
   const std::string subject = label_ + "@DIMENSION_LIST";

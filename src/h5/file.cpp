@@ -153,18 +153,18 @@ bool File::contains(const std::string& name) const {
   return true;
 }
 
-Dataset File::dataset(const std::string& name) const {
+Array File::array(const std::string& name) const {
   const LibraryLock lock;
   require_hard_links(handle_.id(), path_.string(), name, link_access(parallel()));
   const Handle access = property_list(checked(H5Pcreate(H5P_DATASET_ACCESS), "HDF5", "make a property list"));
   if (parallel()) read_metadata_together(access);
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
-  Dataset dataset(Handle(id, H5Dclose), std::move(label), nullptr);
-  dataset.read_itself(path_, read_, digests_, threads_);
-  if (dataset.chunks_ && ring_ != nullptr) dataset.chunks_->share(*ring_, ring_number_);
-  all_compared_ = all_compared_ && dataset.compared_;
-  return dataset;
+  Array array(Handle(id, H5Dclose), std::move(label), nullptr);
+  array.read_itself(path_, read_, digests_, threads_);
+  if (array.chunks_ && ring_ != nullptr) array.chunks_->share(*ring_, ring_number_);
+  all_compared_ = all_compared_ && array.compared_;
+  return array;
 }
 
 std::vector<std::string> File::array_names() const {
@@ -178,7 +178,7 @@ std::vector<std::string> File::array_names() const {
   return names;
 }
 
-Dataset File::create_dataset(const std::string& name, Element element, std::span<const int64_t> shape) {
+Array File::create_array(const std::string& name, Element element, std::span<const int64_t> shape) {
   const LibraryLock lock;
   std::string label = path_.string() + ":" + name;
   const Handle creation = untimed(H5P_DATASET_CREATE);
@@ -191,7 +191,7 @@ Dataset File::create_dataset(const std::string& name, Element element, std::span
   const hid_t id = checked(
       H5Dcreate2(handle_.id(), name.c_str(), memory_type(element), space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
       label, "create the array");
-  Dataset created(Handle(id, H5Dclose), std::move(label), written_);
+  Array created(Handle(id, H5Dclose), std::move(label), written_);
   expect_written(*written_, created.label());
   return created;
 }

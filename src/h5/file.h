@@ -1,4 +1,4 @@
-// HDF5 files and datasets: RAII over the C API, with the library's error stack turned into one line.
+// HDF5 files and arrays: RAII over the C API, with the library's error stack turned into one line.
 //
 // Only one thread is inside HDF5 at a time: every function takes a mutex that all of src/h5 shares, because the library
 // keeps global state and its parallel build is not thread-safe. No lock of the file system is taken: files are opened
@@ -56,15 +56,15 @@ struct DimensionScale {
 
 /// An array in a file; a number without axes is an array of one. Its first axis counts rows (images, labels); rows are
 /// read and written in ranges.
-class Dataset {
+class Array {
  public:
   /// An array whose place another process has found, by plain_place(): this one reads it without a look at the file's
   /// metadata, and opens the file with the first read.
-  static Dataset placed(const Path& path, const std::string& name, std::vector<int64_t> shape, Element element,
-                        const PlainPlace& place);
-  Dataset(Dataset&&) noexcept;
-  Dataset& operator=(Dataset&&) noexcept;
-  ~Dataset();
+  static Array placed(const Path& path, const std::string& name, std::vector<int64_t> shape, Element element,
+                      const PlainPlace& place);
+  Array(Array&&) noexcept;
+  Array& operator=(Array&&) noexcept;
+  ~Array();
   [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
   [[nodiscard]] Element element() const { return element_; }
   [[nodiscard]] int64_t rows() const { return shape_.front(); }
@@ -90,7 +90,7 @@ class Dataset {
   void read_integers(int64_t first, int64_t n, std::span<int64_t> out) const;
   void write_rows(int64_t first, int64_t n, std::span<const std::byte> in);
 
-  /// A string attribute of the dataset; absent when there is none of that name, and an error when it is not a string.
+  /// A string attribute of the array; absent when there is none of that name, and an error when it is not a string.
   [[nodiscard]] std::optional<std::string> attribute(const std::string& name) const;
   /// An attribute of any plain type; absent when there is none of that name.
   [[nodiscard]] std::optional<Attribute> find_attribute(const std::string& name) const;
@@ -117,9 +117,9 @@ class Dataset {
 
  private:
   friend class File;
-  Dataset(std::string label, std::vector<int64_t> shape, Element element);
+  Array(std::string label, std::vector<int64_t> shape, Element element);
   /// `file` is the one that is written; null of arrays that are read.
-  Dataset(Handle handle, std::string label, std::shared_ptr<base::QuietFile> file);
+  Array(Handle handle, std::string label, std::shared_ptr<base::QuietFile> file);
   void require_rows(int64_t first, int64_t n) const;
   /// Selects the rows in space_ and returns a memory space of as many elements; checks the range.
   [[nodiscard]] Handle select(int64_t first, int64_t n) const;
@@ -181,9 +181,9 @@ class File {
   /// Collective on a parallel file.
   [[nodiscard]] std::vector<std::string> names_in(const std::string& group) const;
   /// Opens an array; collective on a parallel file. Refuses soft, external and user-defined links on the
-  /// way, external and virtual storage, filters that neither HDF5 brings nor Dataset undoes, chunks above 1 GiB, shapes
+  /// way, external and virtual storage, filters that neither HDF5 brings nor Array undoes, chunks above 1 GiB, shapes
   /// that overflow, and arrays of which parts were never written, unless has_fill().
-  [[nodiscard]] Dataset dataset(const std::string& name) const;
+  [[nodiscard]] Array array(const std::string& name) const;
   /// Absolute names of all arrays that are reached without soft, external and user-defined links, each once. For a file
   /// that this process alone has open.
   [[nodiscard]] std::vector<std::string> array_names() const;
@@ -201,7 +201,7 @@ class File {
     ring_number_ = number;
   }
   /// A contiguous array, its space allocated at once.
-  Dataset create_dataset(const std::string& name, Element element, std::span<const int64_t> shape);
+  Array create_array(const std::string& name, Element element, std::span<const int64_t> shape);
   /// Writes out and closes; collective on a parallel file. Datasets of this file must be closed or destroyed before.
   void close();
 

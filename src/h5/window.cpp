@@ -17,8 +17,8 @@ std::vector<uint64_t> unsigned_of(std::span<const int64_t> numbers) { return {nu
 
 }  // namespace
 
-void Dataset::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
-                          std::span<std::byte> out) const {
+void Array::read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
+                        std::span<std::byte> out) const {
   std::vector<int64_t> begins = {row};
   std::vector<int64_t> extents = {1};
   begins.insert(begins.end(), begin.begin(), begin.end());
@@ -26,8 +26,8 @@ void Dataset::read_window(int64_t row, std::span<const int64_t> begin, std::span
   read_windows(begins, extents, out);
 }
 
-void Dataset::read_windows(std::span<const int64_t> begin, std::span<const int64_t> extent,
-                           std::span<std::byte> out) const {
+void Array::read_windows(std::span<const int64_t> begin, std::span<const int64_t> extent,
+                         std::span<std::byte> out) const {
   DDPM_CHECK(begin.size() == shape_.size() && extent.size() == begin.size(), "{}: a window of {} and {} axes", label_,
              begin.size(), extent.size());
   require_rows(begin.front(), extent.front());
@@ -45,7 +45,7 @@ void Dataset::read_windows(std::span<const int64_t> begin, std::span<const int64
   for (const BoxCopy& copy : boxes_of(window, unsigned_of(shape_))) read_box(copy, window.extent, out);
 }
 
-void Dataset::read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) const {
+void Array::read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) const {
   if (chunks_) return chunks_->read_box(copy, target, out);
   if (plain_) return plain_->read_lines(lines_of(copy, unsigned_of(shape_), target, size_of(element_)), out);
   const LibraryLock lock;

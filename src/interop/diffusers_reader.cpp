@@ -9,13 +9,12 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json_fields.h"
+#include "checkpoint/model_files.h"
 #include "interop/unet_json.h"
 
 namespace ddpm::interop {
 namespace {
 
-constexpr const char* kConfigName = "config.json";
-constexpr const char* kSchedulerName = "scheduler_config.json";
 constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20U;
 constexpr uint64_t kMaxNormalizationBytes = uint64_t{256} << 20U;  // as of dataset.json, whose transforms it has
 
@@ -56,7 +55,7 @@ nn::UNet2DConfig read_config(const base::Path& path) {
     throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json{}",
                             path.string(), hub_hint(path));
   }
-  const base::Path file = is_file(path) ? path : folder / kConfigName;
+  const base::Path file = is_file(path) ? path : folder / checkpoint::kUNetConfigName;
   return unet_from_json(read_json(file), file.string());
 }
 
@@ -83,11 +82,12 @@ std::string hub_hint(const base::Path& path) {
 base::Path pipeline_folder(const base::Path& path) {
   const base::Path unet = unet_folder(path);
   if (unet.empty()) return path;
-  return unet.filename() == "unet" || unet.filename() == "unet_ema" ? unet.parent_path() : unet;
+  const base::Path name = unet.filename();
+  return name == checkpoint::kUNetFolder || name == checkpoint::kAveragesFolder ? unet.parent_path() : unet;
 }
 
 void expect_images(const base::Path& path) {
-  const base::Path file = pipeline_folder(path) / "model_index.json";
+  const base::Path file = pipeline_folder(path) / checkpoint::kModelIndexName;
   if (!base::is_there(file)) return;
   const base::Json index = read_json(file);
   for (const char* decoder : {"vqvae", "vae"}) {
@@ -120,8 +120,8 @@ nn::UNet2DConfig read_model_config(const base::Path& folder) {
 
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   // Pipelines of 2022, such as google/ddpm-cifar10-32, have all files in one folder.
-  base::Path file = pipeline_folder(folder) / "scheduler" / kSchedulerName;
-  if (!base::is_there(file)) file = pipeline_folder(folder) / kSchedulerName;
+  base::Path file = pipeline_folder(folder) / checkpoint::kSchedulerFolder / checkpoint::kSchedulerConfigName;
+  if (!base::is_there(file)) file = pipeline_folder(folder) / checkpoint::kSchedulerConfigName;
   if (!base::is_there(file)) return std::nullopt;
   std::string text = base::posix_file_system()->read(file, kMaxJsonBytes);
   base::Json json = base::parse_json_file(with_named_numbers_as_texts(text), file.string(), kMaxJsonBytes);

@@ -4,6 +4,7 @@
 #include <ATen/ops/isfinite.h>
 
 #include "base/error.h"
+#include "checkpoint/model_files.h"
 #include "checkpoint/safetensors.h"
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
@@ -70,13 +71,16 @@ base::DType stored_type(at::ScalarType dtype) {
 void write_parts(base::FileSystem& files, const base::Path& folder, const WrittenModel& model) {
   const bool fits = nn::fits_diffusers(model.unet);
   files.create_directory(folder);
-  for (const char* name : {"unet", "scheduler"}) files.create_directory(folder / name);
-  write_json(files, folder / "model_index.json", model_index(model));
-  write_json(files, folder / "unet" / "config.json", unet_to_json(model.unet));
-  write_weights(files, folder / "unet" / (fits ? "diffusion_pytorch_model.safetensors" : kFieldWeights), model.weights,
+  const base::Path unet = folder / checkpoint::kUNetFolder;
+  const base::Path scheduler = folder / checkpoint::kSchedulerFolder;
+  files.create_directory(unet);
+  files.create_directory(scheduler);
+  write_json(files, folder / checkpoint::kModelIndexName, model_index(model));
+  write_json(files, unet / checkpoint::kUNetConfigName, unet_to_json(model.unet));
+  write_weights(files, unet / (fits ? "diffusion_pytorch_model.safetensors" : kFieldWeights), model.weights,
                 model.dtype);
   if (!fits) base::write_new_file(files, folder / kFieldModule, std::string(field_module()));
-  base::write_new_file(files, folder / "scheduler" / "scheduler_config.json", model.scheduler.text);
+  base::write_new_file(files, scheduler / checkpoint::kSchedulerConfigName, model.scheduler.text);
   write_json(files, folder / kNormalizationName, model.normalization);
   const std::vector<std::string>& names = model.card.class_names;
   if (!names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(names));
@@ -84,7 +88,7 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
   if (!script.empty()) base::write_new_file(files, folder / "export.py", script);
   base::write_new_file(files, folder / "README.md", model_card_text(model));
   if (model.mean != nullptr) write_parts(files, folder / kMeanFolder, *model.mean);
-  for (const base::Path& filled : {folder / "unet", folder / "scheduler", folder}) files.sync_directory(filled);
+  for (const base::Path& filled : {unet, scheduler, folder}) files.sync_directory(filled);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ NormalisedSum AttentionBlock::normalise(Branches branches, const Partition& part
   return {.y = x, .x = x};
 }
 
-at::Tensor AttentionBlock::forward(Branches branches, const Context& context) const {
+at::Tensor AttentionBlock::forward(Branches branches, const ForwardContext& context) const {
   const auto [normalised, x] = normalise(std::move(branches), context.partition);
   const int64_t n = x.size(0);
   const int64_t channels = x.size(1);

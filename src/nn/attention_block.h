@@ -29,7 +29,7 @@ class AttentionBlock {
  public:
   AttentionBlock(const std::string& prefix, const AttentionOptions& options);
   /// x, the sum of the branches, [N, channels, H, W] -> the same shape
-  [[nodiscard]] at::Tensor forward(Branches branches, const Context& context) const;
+  [[nodiscard]] at::Tensor forward(Branches branches, const ForwardContext& context) const;
   [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
   /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;

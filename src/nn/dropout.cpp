@@ -33,16 +33,16 @@ template <typename Draw>
 at::Tensor mask_of_tile(const at::Tensor& x, const Partition& partition, const Draw& draw) {
   const int64_t layers = partition.depth(x);
   const int64_t height = layers == 0 ? x.size(2) : x.size(2) / layers;
-  const Place columns = partition.place(ImageAxis::width, x.size(3));
-  const Place rows = partition.place(ImageAxis::height, height);
-  const auto band = [&](const Place& place, int64_t count) {
+  const TilePlace columns = partition.place(ImageAxis::width, x.size(3));
+  const TilePlace rows = partition.place(ImageAxis::height, height);
+  const auto band = [&](const TilePlace& place, int64_t count) {
     const int64_t rows_before = partition.channel_part() * x.size(1) * place.total;
     const at::Tensor wide =
         draw({.first = rows_before + place.first, .total = place.total}, {x.size(0), x.size(1), count, columns.total});
     return columns.total == x.size(3) ? wide : wide.narrow(3, columns.first, x.size(3));
   };
   if (layers == 0) return band(rows, height);
-  const Place depth = partition.place(ImageAxis::depth, layers);
+  const TilePlace depth = partition.place(ImageAxis::depth, layers);
   const int64_t all_rows = depth.total * rows.total;
   if (rows.total == height) return band({depth.first * height, all_rows}, layers * height);
   std::vector<at::Tensor> bands;
@@ -54,7 +54,7 @@ at::Tensor mask_of_tile(const at::Tensor& x, const Partition& partition, const D
 
 }  // namespace
 
-at::Tensor dropout_mask(at::IntArrayRef shape, const Place& rows, double p, uint32_t layer,
+at::Tensor dropout_mask(at::IntArrayRef shape, const TilePlace& rows, double p, uint32_t layer,
                         const RandomContext& random) {
   at::Tensor mask = at::empty(shape, at::kFloat);
   const int64_t channels = shape[1];
@@ -77,7 +77,7 @@ at::Tensor dropout_mask(at::IntArrayRef shape, const Place& rows, double p, uint
   return mask;
 }
 
-at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context& context) {
+at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const ForwardContext& context) {
   if (p == 0.0 || !context.random.training) return x;
   if (x.is_meta()) return x * at::empty_like(x);
   static const auto kOperator =
@@ -86,7 +86,7 @@ at::Tensor dropout(const at::Tensor& x, double p, uint32_t layer, const Context&
   const at::Tensor step = random.step_on_device.defined()
                               ? random.step_on_device
                               : at::full({}, static_cast<int64_t>(random.step), x.options().dtype(at::kLong));
-  const auto draw = [&](const Place& rows, at::IntArrayRef shape) {
+  const auto draw = [&](const TilePlace& rows, at::IntArrayRef shape) {
     return kOperator.call(step, static_cast<int64_t>(random.seed), static_cast<int64_t>(base::dropout_stream(layer)),
                           static_cast<int64_t>(random.first_position), p, rows.first, rows.total, shape,
                           x.scalar_type());

@@ -159,8 +159,8 @@ struct Graph {
   }
 };
 
-/// What flows between units, as nn::State holds it.
-struct State {
+/// What flows between units, as nn::UnitState holds it.
+struct UnitValues {
   Value x = {};
   Value temb = {};
   std::vector<Value> skips = {};

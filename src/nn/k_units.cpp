@@ -35,7 +35,8 @@ KResnetUnit::KResnetUnit(const std::string& name, const KResnetOptions& options)
   if (conv_shortcut_) own(*conv_shortcut_);
 }
 
-at::Tensor KResnetUnit::residual_block(const at::Tensor& x, const at::Tensor& embedding, const Context& context) const {
+at::Tensor KResnetUnit::residual_block(const at::Tensor& x, const at::Tensor& embedding,
+                                       const ForwardContext& context) const {
   const Partition& partition = context.partition;
   at::Tensor h = conv1_.forward(partition.to_channel_parts(norm1_.forward(x, embedding, partition)), partition);
   h = dropout(norm2_.forward(h, embedding, partition), options_.dropout, options_.dropout_layer, context);
@@ -43,7 +44,7 @@ at::Tensor KResnetUnit::residual_block(const at::Tensor& x, const at::Tensor& em
   return residual + conv2_.forward(h, partition);
 }
 
-State KResnetUnit::forward(State state, const Context& context) const {
+UnitState KResnetUnit::forward(UnitState state, const ForwardContext& context) const {
   const auto taken = static_cast<std::size_t>(options_.takes_skips);
   if (taken > 0) {
     DDPM_CHECK(state.skips.size() >= taken, "{} takes {} skips of {}", name(), taken, state.skips.size());
@@ -62,7 +63,7 @@ graph::Value KResnetUnit::record_block(graph::Value x, graph::Value embedding, g
   return g.add(graph::Add{conv_shortcut_ ? conv_shortcut_->record(x, g) : x, h});
 }
 
-graph::State KResnetUnit::record(graph::State state, graph::Graph& g) const {
+graph::UnitValues KResnetUnit::record(graph::UnitValues state, graph::Graph& g) const {
   if (options_.takes_skips > 0) {
     state.x = g.add(graph::Join{state.x, state.skips.back()});
     state.skips.resize(state.skips.size() - static_cast<std::size_t>(options_.takes_skips));

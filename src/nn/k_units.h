@@ -29,18 +29,18 @@ struct KResnetOptions {
   Resampling resampling_after = Resampling::none;  ///< of the result, at the end of a block
 };
 
-/// Reads State::embedding.
+/// Reads UnitState::embedding.
 class KResnetUnit final : public Unit {
  public:
   KResnetUnit(const std::string& name, const KResnetOptions& options);
-  [[nodiscard]] State forward(State state, const Context& context) const override;
-  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
+  [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
+  [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override;
 
  private:
   [[nodiscard]] at::Tensor residual_block(const at::Tensor& x, const at::Tensor& embedding,
-                                          const Context& context) const;
+                                          const ForwardContext& context) const;
   [[nodiscard]] graph::Value record_block(graph::Value x, graph::Value embedding, graph::Graph& g) const;
 
   KResnetOptions options_;

@@ -48,7 +48,7 @@ class Trade {
 };
 
 /// Where a tile's pixels lie along an axis of the image.
-struct Place {
+struct TilePlace {
   int64_t first = 0;
   int64_t total = 0;
 };
@@ -91,7 +91,7 @@ class Partition {
   /// Group statistics, losses: x of each tile, [tiles, ...], without a gradient.
   [[nodiscard]] virtual at::Tensor gather_numbers(const at::Tensor& x) const { return x.unsqueeze(0); }
   /// Where this tile's `extent` pixels lie along an axis, at any resolution.
-  [[nodiscard]] virtual Place place(ImageAxis /*axis*/, int64_t extent) const { return {0, extent}; }
+  [[nodiscard]] virtual TilePlace place(ImageAxis /*axis*/, int64_t extent) const { return {0, extent}; }
 
   /// Parts into which inner channels are cut; 1: the two verbs below return their input.
   [[nodiscard]] virtual int64_t channel_parts() const { return 1; }

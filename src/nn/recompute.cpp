@@ -60,7 +60,7 @@ class KeptTensors {
 /// the one that made it, which keeps it for longer than this one does.
 constexpr std::size_t kWithoutSkips = 8;
 
-std::vector<at::Tensor> tensors_of(const State& state) {
+std::vector<at::Tensor> tensors_of(const UnitState& state) {
   std::vector<at::Tensor> tensors = {state.x,
                                      state.temb,
                                      state.timesteps,
@@ -73,8 +73,8 @@ std::vector<at::Tensor> tensors_of(const State& state) {
   return tensors;
 }
 
-State state_of(const std::vector<at::Tensor>& tensors) {
-  State state{.x = tensors[0], .temb = tensors[1]};
+UnitState state_of(const std::vector<at::Tensor>& tensors) {
+  UnitState state{.x = tensors[0], .temb = tensors[1]};
   state.timesteps = tensors[2];
   state.given = {tensors[3], tensors[4], tensors[5]};
   state.embedding = tensors[6];
@@ -148,7 +148,7 @@ class Recomputation final : public SavedTensorHandler, public std::enable_shared
 
 }  // namespace
 
-State recompute_in_backward(State state, const std::function<State(State)>& body) {
+UnitState recompute_in_backward(UnitState state, const std::function<UnitState(UnitState)>& body) {
   if (!at::GradMode::is_enabled()) return body(std::move(state));
   const auto recomputation = std::make_shared<Recomputation>(
       tensors_of(state), [body](const std::vector<at::Tensor>& inputs) { (void)body(state_of(inputs)); });

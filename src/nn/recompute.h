@@ -20,7 +20,7 @@ namespace ddpm::nn {
 /// The body is a pure function of the state and the parameters, which the second run reads anew: their storage may have
 /// been freed in between, but has the same values again. It lives as long as the graph. A body that saves another
 /// number of tensors the second time is a base::InternalError.
-[[nodiscard]] State recompute_in_backward(State state, const std::function<State(State)>& body);
+[[nodiscard]] UnitState recompute_in_backward(UnitState state, const std::function<UnitState(UnitState)>& body);
 /// Does the same for a body from tensors, any of which may be undefined, to tensors.
 using TensorsBody = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 [[nodiscard]] std::vector<at::Tensor> recompute_in_backward(const std::vector<at::Tensor>& inputs,

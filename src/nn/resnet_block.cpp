@@ -39,7 +39,7 @@ ResnetBlock::ResnetBlock(const std::string& prefix, const ResnetOptions& options
   }
 }
 
-Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const {
+Branches ResnetBlock::forward(const at::Tensor& x, const at::Tensor& temb, const ForwardContext& context) const {
   const Partition& partition = context.partition;
   const auto resampled = [&](const at::Tensor& y) {
     return resample(y, options_.resampling, options_.filter, partition);

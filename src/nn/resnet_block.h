@@ -39,7 +39,7 @@ class ResnetBlock {
  public:
   ResnetBlock(const std::string& prefix, const ResnetOptions& options);
   /// x [N, in, H, W], temb [N, time_embedding_dim] already activated -> [N, out, H', W'], the sum not yet taken
-  [[nodiscard]] Branches forward(const at::Tensor& x, const at::Tensor& temb, const Context& context) const;
+  [[nodiscard]] Branches forward(const at::Tensor& x, const at::Tensor& temb, const ForwardContext& context) const;
   [[nodiscard]] graph::Value record(graph::Value x, graph::Value temb, graph::Graph& g) const;
   /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;

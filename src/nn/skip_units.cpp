@@ -22,7 +22,7 @@ SkipDownUnit::SkipDownUnit(const std::string& prefix, const ResnetOptions& resne
   own(skip_conv_);
 }
 
-State SkipDownUnit::forward(State state, const Context& context) const {
+UnitState SkipDownUnit::forward(UnitState state, const ForwardContext& context) const {
   state.picture = resample(state.picture, Resampling::down, ResamplingFilter::fir, context.partition);
   state.x = joined(resnet_.forward(std::exchange(state.x, {}), state.temb, context));
   state.x = skip_conv_.forward(state.picture, context.partition) + state.x;
@@ -30,7 +30,7 @@ State SkipDownUnit::forward(State state, const Context& context) const {
   return state;
 }
 
-graph::State SkipDownUnit::record(graph::State state, graph::Graph& g) const {
+graph::UnitValues SkipDownUnit::record(graph::UnitValues state, graph::Graph& g) const {
   state.picture = graph::record_resampled(g, state.picture, Resampling::down, ResamplingFilter::fir, kPictureChannels);
   state.x = resnet_.record(state.x, state.temb, g);
   state.x = g.add(graph::Add{skip_conv_.record(state.picture, g), state.x});
@@ -56,7 +56,7 @@ SkipUpUnit::SkipUpUnit(const std::string& prefix, const ResnetOptions& resnet, b
   own(resnet_);
 }
 
-State SkipUpUnit::forward(State state, const Context& context) const {
+UnitState SkipUpUnit::forward(UnitState state, const ForwardContext& context) const {
   const Partition& partition = context.partition;
   const at::Tensor prediction = skip_conv_.forward(skip_norm_.forward(state.x, {}, partition), partition);
   state.picture =
@@ -65,7 +65,7 @@ State SkipUpUnit::forward(State state, const Context& context) const {
   return state;
 }
 
-graph::State SkipUpUnit::record(graph::State state, graph::Graph& g) const {
+graph::UnitValues SkipUpUnit::record(graph::UnitValues state, graph::Graph& g) const {
   const graph::Value prediction = skip_conv_.record(skip_norm_.record(state.x, {}, g), g);
   const auto grown = [&] {
     return graph::record_resampled(g, state.picture, Resampling::up, ResamplingFilter::fir, kPictureChannels);

@@ -20,8 +20,8 @@ constexpr int64_t kPictureChannels = 3;
 class SkipDownUnit final : public Unit {
  public:
   SkipDownUnit(const std::string& prefix, const ResnetOptions& resnet);
-  [[nodiscard]] State forward(State state, const Context& context) const override;
-  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
+  [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
+  [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 
@@ -36,8 +36,8 @@ class SkipUpUnit final : public Unit {
  public:
   /// `begins`: there is no prediction yet.
   SkipUpUnit(const std::string& prefix, const ResnetOptions& resnet, bool begins);
-  [[nodiscard]] State forward(State state, const Context& context) const override;
-  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
+  [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
+  [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 

@@ -129,7 +129,7 @@ at::Tensor ConditionEmbedding::class_embedding(const at::Tensor& class_labels, a
   return class_labels.to(dtype);  // "identity"
 }
 
-graph::Value ConditionEmbedding::record(const graph::State& state, graph::Graph& g) const {
+graph::Value ConditionEmbedding::record(const graph::UnitValues& state, graph::Graph& g) const {
   graph::Value embedding = time_.record(projection_.record(state.timesteps, g), g);
   if (state.class_labels.exists()) {
     const graph::Value of_class = class_time_    ? class_time_->record(projection_.record(state.class_labels, g), g)

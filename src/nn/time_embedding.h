@@ -60,7 +60,7 @@ class ConditionEmbedding {
   explicit ConditionEmbedding(const UNet2DConfig& c);
   [[nodiscard]] at::Tensor forward(const at::Tensor& timesteps, const Conditions& given, at::ScalarType dtype) const;
   /// The graph's model is given parameters with every image.
-  [[nodiscard]] graph::Value record(const graph::State& state, graph::Graph& g) const;
+  [[nodiscard]] graph::Value record(const graph::UnitValues& state, graph::Graph& g) const;
   /// Counts the operations of one image; looking up a table takes none.
   [[nodiscard]] Operations operations() const;
   void collect(OwnedLayers& out);

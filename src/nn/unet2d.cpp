@@ -45,7 +45,7 @@ graph::Graph UNet2D::graph() const {
   graph::Graph g{.axes = config_.dimensions};
   for (int64_t axis = g.axes; axis > 0; --axis)
     g.periodic.push_back(is_periodic_axis(static_cast<std::size_t>(axis - 1)));
-  graph::State state;
+  graph::UnitValues state;
   state.x = g.add(graph::Input{"sample"});
   state.timesteps = g.add(graph::Input{"timestep"});
   if (is_class_conditional(config_)) state.class_labels = g.add(graph::Input{"class_labels"});
@@ -167,8 +167,8 @@ at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, con
 at::Tensor UNet2D::forward(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given,
                            const RandomContext& random, const Partition& partition, UnitExecutor& executor) const {
   check_inputs(x, timesteps, given);
-  State state{.x = x, .timesteps = timesteps, .given = given};
-  const Context context{random, image_of(partition)};
+  UnitState state{.x = x, .timesteps = timesteps, .given = given};
+  const ForwardContext context{random, image_of(partition)};
   for (std::size_t u = 0; u < units_.size(); ++u) {
     state = executor.run(*units_[u], u, std::move(state), context);
     base::pulse();  // a call of a large model may take minutes

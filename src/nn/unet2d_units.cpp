@@ -40,7 +40,7 @@ InputUnit::InputUnit(const UNet2DConfig& c)
   own(conv_in_);
 }
 
-State InputUnit::forward(State state, const Context& context) const {
+UnitState InputUnit::forward(UnitState state, const ForwardContext& context) const {
   const at::ScalarType dtype = conv_in_.dtype();
   // Every residual block activates the embedding before it projects it: once is enough.
   const at::Tensor embedding = condition_.forward(state.timesteps, state.given, dtype);
@@ -54,7 +54,7 @@ State InputUnit::forward(State state, const Context& context) const {
   return state;
 }
 
-graph::State InputUnit::record(graph::State state, graph::Graph& g) const {
+graph::UnitValues InputUnit::record(graph::UnitValues state, graph::Graph& g) const {
   const graph::Value embedding = condition_.record(state, g);
   state.temb = g.add(graph::Activate{embedding, activation_});
   if (keeps_embedding_) state.embedding = embedding;
@@ -82,7 +82,7 @@ ResnetUnit::ResnetUnit(const std::string& name, const ResnetOptions& resnet, con
   }
 }
 
-State ResnetUnit::forward(State state, const Context& context) const {
+UnitState ResnetUnit::forward(UnitState state, const ForwardContext& context) const {
   if (skip_ == SkipUse::pop) {
     DDPM_CHECK(!state.skips.empty(), "{} has no skip to take", name());
     state.x = concatenate(state.x, state.skips.back());
@@ -94,7 +94,7 @@ State ResnetUnit::forward(State state, const Context& context) const {
   return state;
 }
 
-graph::State ResnetUnit::record(graph::State state, graph::Graph& g) const {
+graph::UnitValues ResnetUnit::record(graph::UnitValues state, graph::Graph& g) const {
   if (skip_ == SkipUse::pop) {
     state.x = g.add(graph::Join{state.x, state.skips.back()});
     state.skips.pop_back();
@@ -112,13 +112,13 @@ Operations ResnetUnit::operations(ImageSize& size) const {
   return operations;
 }
 
-at::Tensor ResnetUnit::attend(Branches branches, const Context& context) const {
+at::Tensor ResnetUnit::attend(Branches branches, const ForwardContext& context) const {
   if (!context.recompute_attention) return attention_->forward(std::move(branches), context);
-  const auto body = [this, context](State state) {
+  const auto body = [this, context](UnitState state) {
     state.x = attention_->forward({.addend = std::exchange(state.x, {})}, context);
     return state;
   };
-  State state{.x = joined(std::exchange(branches, {}))};
+  UnitState state{.x = joined(std::exchange(branches, {}))};
   return recompute_in_backward(std::move(state), body).x;
 }
 
@@ -129,7 +129,7 @@ ResampleUnit::ResampleUnit(const std::string& name, int64_t channels, Resampling
   own(conv_);
 }
 
-State ResampleUnit::forward(State state, const Context& context) const {
+UnitState ResampleUnit::forward(UnitState state, const ForwardContext& context) const {
   if (resampling_ == Resampling::up) {
     state.x = conv_.forward_repeated(state.x, context.partition);
   } else {
@@ -139,7 +139,7 @@ State ResampleUnit::forward(State state, const Context& context) const {
   return state;
 }
 
-graph::State ResampleUnit::record(graph::State state, graph::Graph& g) const {
+graph::UnitValues ResampleUnit::record(graph::UnitValues state, graph::Graph& g) const {
   const bool up = resampling_ == Resampling::up;
   state.x = up ? conv_.record_repeated(state.x, g) : conv_.record(state.x, g);
   if (!up) state.skips.push_back(state.x);
@@ -171,7 +171,7 @@ OutputUnit::OutputUnit(const UNet2DConfig& c, bool adds_picture)
   own(conv_out_);
 }
 
-State OutputUnit::forward(State state, const Context& context) const {
+UnitState OutputUnit::forward(UnitState state, const ForwardContext& context) const {
   state.x = conv_out_.forward(conv_norm_out_.forward(state.x, {}, context.partition), context.partition);
   if (adds_picture_) {
     state.x = state.x + resample(state.picture, Resampling::up, ResamplingFilter::fir, context.partition);
@@ -181,7 +181,7 @@ State OutputUnit::forward(State state, const Context& context) const {
   return state;
 }
 
-graph::State OutputUnit::record(graph::State state, graph::Graph& g) const {
+graph::UnitValues OutputUnit::record(graph::UnitValues state, graph::Graph& g) const {
   state.x = conv_out_.record(conv_norm_out_.record(state.x, {}, g), g);
   if (adds_picture_) {
     state.x = g.add(graph::Add{

@@ -16,13 +16,13 @@
 
 namespace ddpm::nn {
 
-/// "conv_in": the embeddings and the first convolution. Takes State::x as the images; sets temb, pushes a skip, and
+/// "conv_in": the embeddings and the first convolution. Takes UnitState::x as the images; sets temb, pushes a skip, and
 /// keeps the embedding and the picture where the model has blocks that read them.
 class InputUnit final : public Unit {
  public:
   explicit InputUnit(const UNet2DConfig& c);
-  [[nodiscard]] State forward(State state, const Context& context) const override;
-  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
+  [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
+  [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:
@@ -43,13 +43,13 @@ class ResnetUnit final : public Unit {
   /// `attention` comes with the prefix of its parameters.
   ResnetUnit(const std::string& name, const ResnetOptions& resnet, const std::string& attention_name,
              const std::optional<AttentionOptions>& attention, SkipUse skip);
-  [[nodiscard]] State forward(State state, const Context& context) const override;
-  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
+  [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
+  [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override { resnet_.prepare_for_inference(); }
 
  private:
-  [[nodiscard]] at::Tensor attend(Branches branches, const Context& context) const;
+  [[nodiscard]] at::Tensor attend(Branches branches, const ForwardContext& context) const;
 
   SkipUse skip_;
   ResnetBlock resnet_;
@@ -60,8 +60,8 @@ class ResnetUnit final : public Unit {
 class ResampleUnit final : public Unit {
  public:
   ResampleUnit(const std::string& name, int64_t channels, Resampling resampling, const UNet2DConfig& c);
-  [[nodiscard]] State forward(State state, const Context& context) const override;
-  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
+  [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
+  [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
   void prepare_for_inference() override;
 
@@ -70,13 +70,14 @@ class ResampleUnit final : public Unit {
   Convolution conv_;
 };
 
-/// "conv_out": last norm, SiLU and convolution; State::x becomes the prediction, to which that of skip blocks is added.
+/// "conv_out": last norm, SiLU and convolution; UnitState::x becomes the prediction, to which that of skip blocks is
+/// added.
 class OutputUnit final : public Unit {
  public:
-  /// `adds_picture`: State::picture is a prediction at half the resolution.
+  /// `adds_picture`: UnitState::picture is a prediction at half the resolution.
   OutputUnit(const UNet2DConfig& c, bool adds_picture);
-  [[nodiscard]] State forward(State state, const Context& context) const override;
-  [[nodiscard]] graph::State record(graph::State state, graph::Graph& g) const override;
+  [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
+  [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
 
  private:

@@ -1,5 +1,5 @@
 // The UNet is a list of units in execution order: the seam for activation checkpointing, ZeRO-3, pipeline cuts,
-// profiling and planning. A unit maps one State to the next and owns the parameters it reads.
+// profiling and planning. A unit maps one UnitState to the next and owns the parameters it reads.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Conditions {
 };
 
 /// What flows between units. Activations are [N, C, H, W], channels-last, in the dtype of the parameters.
-struct State {
+struct UnitState {
   at::Tensor x = {};                   ///< current activation
   at::Tensor temb = {};                ///< activated time (and class) embedding [N, time_embedding_dim]
   std::vector<at::Tensor> skips = {};  ///< stack: pushed on the way down, popped on the way up
@@ -53,7 +53,7 @@ struct RandomContext {
   at::Tensor step_on_device{};  ///< `step` as int64, one number, where activations are; undefined: made of `step`
 };
 
-struct Context {
+struct ForwardContext {
   RandomContext random;
   const Partition& partition;
   bool recompute_attention = false;  ///< keep only the inputs of attention blocks for backward: see nn/recompute.h
@@ -67,12 +67,12 @@ class Unit {
   virtual ~Unit() = default;
 
   /// A pure function of its arguments and of the bound parameters: it may run again to recompute activations.
-  [[nodiscard]] virtual State forward(State state, const Context& context) const = 0;
-  /// Counts the operations of forward() for one image whose State::x has this `size`, and sets `size` to that of the
-  /// result.
+  [[nodiscard]] virtual UnitState forward(UnitState state, const ForwardContext& context) const = 0;
+  /// Counts the operations of forward() for one image whose UnitState::x has this `size`, and sets `size` to that of
+  /// the result.
   [[nodiscard]] virtual Operations operations(ImageSize& size) const = 0;
   /// Describes forward() without dropout: adds its operations to the graph.
-  [[nodiscard]] virtual graph::State record(graph::State state, graph::Graph& g) const = 0;
+  [[nodiscard]] virtual graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const = 0;
   /// Computes from the bound parameters, once, what forward() without gradients takes in place of them.
   virtual void prepare_for_inference() {}
   /// The layers that may have an adapter.

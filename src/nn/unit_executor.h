@@ -7,7 +7,7 @@
 //
 // What an outer executor puts in place for run(), it must also put in place for the unit's backward: an inner one may
 // run the unit's forward again then, and reads the parameters anew. A hook on the gradients of what run() returned
-// (State::x, State::picture, and State::temb and embedding of the first unit) comes before all of that.
+// (UnitState::x, UnitState::picture, and UnitState::temb and embedding of the first unit) comes before all of that.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,8 @@ class UnitExecutor {
 
   /// Maps `state` to what unit.forward(state, context) returns; `index` is the unit's place in UNet2D::units(). The
   /// executors, the unit and context.partition outlive the graph that this builds.
-  [[nodiscard]] virtual State run(const Unit& unit, std::size_t index, State state, const Context& context) {
+  [[nodiscard]] virtual UnitState run(const Unit& unit, std::size_t index, UnitState state,
+                                      const ForwardContext& context) {
     return run_inner(unit, index, std::move(state), context);
   }
 
@@ -35,7 +36,8 @@ class UnitExecutor {
   UnitExecutor* run_in(UnitExecutor* inner) { return std::exchange(inner_, inner); }
 
  protected:
-  [[nodiscard]] State run_inner(const Unit& unit, std::size_t index, State state, const Context& context) const {
+  [[nodiscard]] UnitState run_inner(const Unit& unit, std::size_t index, UnitState state,
+                                    const ForwardContext& context) const {
     return inner_ != nullptr ? inner_->run(unit, index, std::move(state), context)
                              : unit.forward(std::move(state), context);
   }

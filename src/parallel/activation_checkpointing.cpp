@@ -7,15 +7,15 @@
 
 namespace ddpm::parallel {
 
-nn::State ActivationCheckpointer::run(const nn::Unit& unit, std::size_t index, nn::State state,
-                                      const nn::Context& context) {
+nn::UnitState ActivationCheckpointer::run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                                          const nn::ForwardContext& context) {
   switch (what_) {
     case ActivationCheckpointing::none:
       return run_inner(unit, index, std::move(state), context);
     case ActivationCheckpointing::attention:
       return run_inner(unit, index, std::move(state), {context.random, context.partition, true});
     case ActivationCheckpointing::blocks:
-      return nn::recompute_in_backward(std::move(state), [this, &unit, index, context](nn::State again) {
+      return nn::recompute_in_backward(std::move(state), [this, &unit, index, context](nn::UnitState again) {
         return run_inner(unit, index, std::move(again), context);
       });
   }

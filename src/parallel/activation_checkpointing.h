@@ -18,8 +18,8 @@ class ActivationCheckpointer final : public nn::UnitExecutor {
  public:
   explicit ActivationCheckpointer(ActivationCheckpointing what, nn::UnitExecutor* inner = nullptr)
       : UnitExecutor(inner), what_(what) {}
-  [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
-                              const nn::Context& context) override;
+  [[nodiscard]] nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                                  const nn::ForwardContext& context) override;
 
  private:
   ActivationCheckpointing what_;

@@ -64,7 +64,8 @@ class CountingExecutor final : public nn::UnitExecutor {
   CountingExecutor(std::vector<UnitActivations>& units, Counter& counter, nn::UnitExecutor& inner)
       : UnitExecutor(&inner), units_(units), counter_(counter) {}
 
-  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+  nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                    const nn::ForwardContext& context) override {
     UnitActivations& account = units_[index];
     account.name = unit.name();
     account.activation = bytes_of(state.x);

@@ -55,7 +55,8 @@ const StageFlow& PipelineStage::flow_of(const at::Tensor& images) {
   return flows[static_cast<std::size_t>(stage_)];
 }
 
-nn::State PipelineStage::run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) {
+nn::UnitState PipelineStage::run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                                 const nn::ForwardContext& context) {
   const auto place = static_cast<int64_t>(index);
   if (place == 0) {
     images_ = state.x;
@@ -72,7 +73,7 @@ nn::State PipelineStage::run(const nn::Unit& unit, std::size_t index, nn::State 
   Pass pass = std::exchange(running_, {});
   if (at::GradMode::is_enabled()) {
     passes_.push_back(std::move(pass));
-    return is_last() ? std::move(state) : nn::State{};
+    return is_last() ? std::move(state) : nn::UnitState{};
   }
   return {.x = shared_answer(state.x, images)};
 }
@@ -111,7 +112,7 @@ PipelineStage::Arrival PipelineStage::gradients(const StageFlow& flow) {
   return arrival;
 }
 
-nn::State PipelineStage::take(nn::State state, Pass& pass) {
+nn::UnitState PipelineStage::take(nn::UnitState state, Pass& pass) {
   DDPM_CHECK(at::GradMode::is_enabled() || forwards_left_ == 0, "a pass without gradients between those expected");
   Arrival arrival = next_forward_ ? std::move(*next_forward_) : inputs(*pass.flow);
   next_forward_.reset();
@@ -129,7 +130,7 @@ nn::State PipelineStage::take(nn::State state, Pass& pass) {
   return state;
 }
 
-void PipelineStage::give(nn::State& state, Pass& pass) {
+void PipelineStage::give(nn::UnitState& state, Pass& pass) {
   std::vector<StageMessage> messages;
   for (const StageValue& value : pass.flow->out) {
     const at::Tensor& tensor = state_value(state, value.places.front());

@@ -35,8 +35,8 @@ class PipelineStage final : public nn::UnitExecutor {
                 const nn::Partition& partition, std::vector<layout::Range> stages, comm::Communicator& ranks,
                 nn::UnitExecutor& inner);
 
-  [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
-                              const nn::Context& context) override;
+  [[nodiscard]] nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                                  const nn::ForwardContext& context) override;
   /// Says that so many forward passes with gradients follow, each with its backward, of images of the same sizes and
   /// with no other call in between: what one of them is given is received while the one before it computes.
   void expect(int64_t passes);
@@ -67,8 +67,8 @@ class PipelineStage final : public nn::UnitExecutor {
   };
 
   [[nodiscard]] const StageFlow& flow_of(const at::Tensor& images);
-  [[nodiscard]] nn::State take(nn::State state, Pass& pass);
-  void give(nn::State& state, Pass& pass);
+  [[nodiscard]] nn::UnitState take(nn::UnitState state, Pass& pass);
+  void give(nn::UnitState& state, Pass& pass);
   [[nodiscard]] at::Tensor shared_answer(const at::Tensor& answer, const at::Tensor& images);
   /// Begins to receive the inputs of a forward pass.
   [[nodiscard]] Arrival inputs(const StageFlow& flow);

@@ -91,7 +91,7 @@ nn::ImageSize Tile::size() const {
           .depth = tiling_.axes() == 2 ? 0 : pixels(ImageAxis::depth).size()};
 }
 
-nn::Place Tile::place(ImageAxis axis, int64_t extent) const {
+nn::TilePlace Tile::place(ImageAxis axis, int64_t extent) const {
   const layout::Range own = pixels(axis);
   return {.first = own.begin * extent / own.size(), .total = tiling_.side(number(axis)) * extent / own.size()};
 }

@@ -27,7 +27,7 @@ class Tile : public nn::Partition {
   [[nodiscard]] std::span<const nn::Offset> neighbours() const final { return neighbours_; }
   [[nodiscard]] int64_t depth(const at::Tensor& x) const final;
   [[nodiscard]] at::Tensor gather(const at::Tensor& x) const final;
-  [[nodiscard]] nn::Place place(nn::ImageAxis axis, int64_t extent) const final;
+  [[nodiscard]] nn::TilePlace place(nn::ImageAxis axis, int64_t extent) const final;
   /// Its pixels, at full resolution.
   [[nodiscard]] nn::ImageSize size() const;
 

@@ -27,7 +27,8 @@ class Observer final : public nn::UnitExecutor {
  public:
   explicit Observer(const std::vector<layout::Range>& stages) : before(stages.size()), stages_(stages) {}
 
-  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+  nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                    const nn::ForwardContext& context) override {
     if (stage_ + 1 < stages_.size() && std::cmp_equal(index, stages_[stage_ + 1].begin)) ++stage_;
     if (std::cmp_equal(index, stages_[stage_].begin)) {
       before[stage_] = state;
@@ -38,7 +39,7 @@ class Observer final : public nn::UnitExecutor {
     return state;
   }
 
-  std::vector<nn::State> before;
+  std::vector<nn::UnitState> before;
   std::vector<std::size_t> untouched;  ///< of each stage: skips at the bottom of the stack that others take
 
  private:
@@ -47,7 +48,7 @@ class Observer final : public nn::UnitExecutor {
 };
 
 /// What a stage gets: a tensor that stands in several places is one value. The first `untouched` skips are for others.
-std::vector<StageValue> wanted(nn::State& state, std::size_t untouched) {
+std::vector<StageValue> wanted(nn::UnitState& state, std::size_t untouched) {
   std::vector<StageValue> values;
   std::vector<Identity> known;
   for (std::size_t place = 0; place < value_count(state); ++place) {
@@ -68,13 +69,13 @@ std::vector<StageValue> wanted(nn::State& state, std::size_t untouched) {
   return values;
 }
 
-std::set<Identity> identities(nn::State& state) {
+std::set<Identity> identities(nn::UnitState& state) {
   std::set<Identity> found;
   for (std::size_t place = 0; place < value_count(state); ++place) found.insert(identity(state_value(state, place)));
   return found;
 }
 
-std::size_t place_of(nn::State& state, Identity value) {
+std::size_t place_of(nn::UnitState& state, Identity value) {
   std::size_t place = 0;
   while (place < value_count(state) && identity(state_value(state, place)) != value) ++place;
   DDPM_CHECK(place < value_count(state), "a unit lost a value that a later one wants");
@@ -119,9 +120,9 @@ std::vector<layout::Range> cut_model(nn::UNet2D& unet, int64_t stages, const std
   return ranges;
 }
 
-std::size_t value_count(const nn::State& state) { return kWithoutSkips + state.skips.size(); }
+std::size_t value_count(const nn::UnitState& state) { return kWithoutSkips + state.skips.size(); }
 
-at::Tensor& state_value(nn::State& state, std::size_t index) {
+at::Tensor& state_value(nn::UnitState& state, std::size_t index) {
   switch (index) {
     case 0:
       return state.x;
@@ -143,7 +144,7 @@ std::vector<StageFlow> stage_flows(const nn::UNet2D& unet, const std::vector<lay
   std::vector<StageFlow> flows(stages.size());
   std::vector<std::set<Identity>> held(stages.size());  // what a stage gets or makes
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    nn::State& before = seen.before[stage];
+    nn::UnitState& before = seen.before[stage];
     const std::set<Identity> there = stage == 0 ? std::set<Identity>() : identities(before);
     if (stage > 0) {
       flows[stage].in = wanted(before, seen.untouched[stage]);

@@ -1,10 +1,10 @@
 // The model cut into stages of neighbouring units (parallel.pipeline_size), and what travels between the ranks that
 // hold them.
 //
-// Between two units flows an nn::State. A value of it goes from the last stage before that has it: the activation and
-// the embeddings from stage to stage, a skip from the stage that makes it straight to the one that takes it. Gradients
-// go the same ways back. Who makes and takes what, and its shape, follow from a forward pass on the meta device, so
-// that nothing but values travels.
+// Between two units flows an nn::UnitState. A value of it goes from the last stage before that has it: the activation
+// and the embeddings from stage to stage, a skip from the stage that makes it straight to the one that takes it.
+// Gradients go the same ways back. Who makes and takes what, and its shape, follow from a forward pass on the meta
+// device, so that nothing but values travels.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,9 @@ std::vector<layout::Range> cut_model(nn::UNet2D& unet, int64_t stages, const std
                                      int64_t part, int64_t parts);
 
 /// How many tensors a State has, some of which may be undefined.
-std::size_t value_count(const nn::State& state);
+std::size_t value_count(const nn::UnitState& state);
 /// A tensor of a State: 0 to 3 are x, temb, embedding and picture, and 4 + i is skip i.
-at::Tensor& state_value(nn::State& state, std::size_t index);
+at::Tensor& state_value(nn::UnitState& state, std::size_t index);
 
 /// A tensor that a stage gets from another, or gives to it.
 struct StageValue {

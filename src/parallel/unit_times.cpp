@@ -20,17 +20,18 @@ namespace {
 /// Keeps the state before each unit.
 class StatesBefore final : public nn::UnitExecutor {
  public:
-  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+  nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                    const nn::ForwardContext& context) override {
     states.push_back(state);
     return run_inner(unit, index, std::move(state), context);
   }
 
-  std::vector<nn::State> states;
+  std::vector<nn::UnitState> states;
 };
 
 /// Calls use(tensor) for each tensor that flows between units.
 template <typename Use>
-void for_each_value(nn::State& state, const Use& use) {
+void for_each_value(nn::UnitState& state, const Use& use) {
   for (std::size_t place = 0; place < value_count(state); ++place) {
     if (at::Tensor& value = state_value(state, place); value.defined()) use(value);
   }
@@ -46,7 +47,7 @@ at::Tensor made_like(const at::Tensor& shape, at::Device device) {
   return made.set_requires_grad(shape.requires_grad());
 }
 
-nn::State made_like(nn::State state, at::Device device) {
+nn::UnitState made_like(nn::UnitState state, at::Device device) {
   for_each_value(state, [&](at::Tensor& value) { value = made_like(value, device); });
   for (at::Tensor* given :
        {&state.timesteps, &state.given.class_labels, &state.given.parameters, &state.given.parameters_kept}) {
@@ -60,12 +61,12 @@ void wait_for(at::Device device) {
 }
 
 /// Seconds of one forward and backward pass of a unit from `before`.
-double seconds_of(const nn::Unit& unit, nn::State before, const nn::Context& context, at::Device device) {
+double seconds_of(const nn::Unit& unit, nn::UnitState before, const nn::ForwardContext& context, at::Device device) {
   std::vector<const c10::TensorImpl*> given;
   for_each_value(before, [&](const at::Tensor& value) { given.push_back(value.unsafeGetTensorImpl()); });
   wait_for(device);
   const auto start = base::Clock::now();
-  nn::State after = unit.forward(std::move(before), context);
+  nn::UnitState after = unit.forward(std::move(before), context);
   std::vector<at::Tensor> results;
   std::vector<at::Tensor> gradients;
   for_each_value(after, [&](const at::Tensor& value) {
@@ -87,7 +88,7 @@ std::vector<double> unit_seconds(const nn::UNet2DConfig& model, at::ScalarType c
   StatesBefore seen;
   static_cast<void>(forward_on_meta(unet, batch, seen));
   const std::unique_ptr<nn::Partition> whole = nn::whole_image(unet.image_shape());
-  const nn::Context context{.random = {.training = true}, .partition = *whole};
+  const nn::ForwardContext context{.random = {.training = true}, .partition = *whole};
   const at::AutoGradMode with_gradients(true);
   std::vector<double> seconds;
   for (std::size_t u = 0; u < unet.units().size(); ++u) {

@@ -103,11 +103,12 @@ void WeightGatherer::gather_all() {
   hold_ = true;
 }
 
-nn::State WeightGatherer::run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) {
+nn::UnitState WeightGatherer::run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                                  const nn::ForwardContext& context) {
   if (index >= transfer_.size()) return run_inner(unit, index, std::move(state), context);
   before_forward(index);
   const at::Tensor picture = state.picture;
-  nn::State after = run_inner(unit, index, std::move(state), context);
+  nn::UnitState after = run_inner(unit, index, std::move(state), context);
   // The first unit makes what all others read beside the activations; a unit may pass a picture on as it came.
   const bool first = index == 0;
   const std::array<at::Tensor, 4> carriers = {after.x, first ? after.temb : at::Tensor(),

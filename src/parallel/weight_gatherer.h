@@ -30,8 +30,8 @@ class WeightGatherer final : public nn::UnitExecutor {
   /// Call it after every change of the master weights. Collective.
   void weights_changed();
   /// Runs a unit with its weights gathered in stage 3, and by the inner executor alone in other stages.
-  [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
-                              const nn::Context& context) override;
+  [[nodiscard]] nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                                  const nn::ForwardContext& context) override;
   /// Runs `forward`, the unit of a model that is not made of nn::Unit, with its weights gathered. Gradients must reach
   /// the unit through what it returns, and in no other way.
   [[nodiscard]] std::vector<at::Tensor> run(std::size_t unit, const std::function<std::vector<at::Tensor>()>& forward);

@@ -60,7 +60,8 @@ class TrafficByUnit final : public nn::UnitExecutor {
  public:
   TrafficByUnit(const parallel::PlannedTile& tile, parallel::ActivationCheckpointing kept) : tile_(tile), kept_(kept) {}
 
-  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+  nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                    const nn::ForwardContext& context) override {
     RankTraffic own = traffic_so_far(tile_, kept_);
     state = run_inner(unit, index, std::move(state), context);
     const RankTraffic after = traffic_so_far(tile_, kept_);

@@ -19,7 +19,6 @@ namespace {
 
 constexpr const char* kSamplesName = "samples";
 constexpr const char* kEvaluationName = "evaluation";
-constexpr const char* kModelName = "model";
 constexpr uint64_t kMaxLogBytes = uint64_t{4} << 30U;
 constexpr uint64_t kMaxEvaluationBytes = uint64_t{64} << 20U;
 /// Damaged lines of one file that are named one by one.
@@ -109,7 +108,7 @@ RunRecord Reader::read(const PictureLimits& limits) {
   read_checkpoints();
   try_to([this] { read_evaluations(); });
   try_to([&] { read_pictures(limits); });
-  record_.has_model = exists(kModelName);
+  record_.has_model = exists(checkpoint::kModelFolder);
   return std::move(record_);
 }
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "checkpoint/folders.h"
+#include "checkpoint/model_files.h"
 #include "comm/collectives.h"
 #include "config/value.h"
 #include "run/fault.h"
@@ -78,7 +79,7 @@ RunFolder::Content RunFolder::inspect() const {
     }
     log_.info("resuming with {} = {} (was {})", difference.path, difference.now, difference.stored);
   }
-  return files_.exists(model() / "model_index.json") ? Content::run_with_model : Content::run;
+  return files_.exists(model() / checkpoint::kModelIndexName) ? Content::run_with_model : Content::run;
 }
 
 void RunFolder::lock(bool force_unlock) {

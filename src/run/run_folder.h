@@ -45,9 +45,9 @@ class RunFolder {
   [[nodiscard]] base::Path samples() const { return path_ / "samples"; }
   [[nodiscard]] base::Path logs() const { return path_ / "logs"; }
   [[nodiscard]] base::Path profiles() const { return path_ / "profile"; }
-  [[nodiscard]] base::Path model() const { return path_ / "model"; }
+  [[nodiscard]] base::Path model() const { return path_ / checkpoint::kModelFolder; }
   /// The model of the checkpoint with the best validation loss, where there are validations.
-  [[nodiscard]] base::Path best_model() const { return path_ / "model-best"; }
+  [[nodiscard]] base::Path best_model() const { return path_ / checkpoint::kBestModelFolder; }
 
   /// Creates the folder and locks it; sets the process's umask to run.umask on every rank first. `force_unlock` takes
   /// the folder from another run that holds it. Collective.

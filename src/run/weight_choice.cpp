@@ -13,8 +13,8 @@
 namespace ddpm::run {
 
 WeightChoice WeightChoice::parse(const std::string& text, const std::string& option) {
-  if (text == "raw") return {};
-  if (text == "ema") return {.ema = 0};
+  if (text == kRawWeights) return {};
+  if (text == kFirstAverage) return {.ema = 0};
   if (text.starts_with("ema:")) {
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), index);
@@ -43,7 +43,7 @@ WeightChoice WeightChoice::of_run(const std::string& text, const std::string& op
 
 std::string WeightChoice::text() const {
   if (relative_length) return fmt::format("length:{}", *relative_length);
-  return ema ? fmt::format("ema:{}", *ema) : "raw";
+  return ema ? fmt::format("{}:{}", kFirstAverage, *ema) : std::string(kRawWeights);
 }
 
 std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.{}/", *ema) : "model/"; }

@@ -4,10 +4,15 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/file_system.h"
 
 namespace ddpm::run {
+
+/// The names of the raw weights and of the first average.
+inline constexpr std::string_view kRawWeights = "raw";
+inline constexpr std::string_view kFirstAverage = "ema";
 
 /// Says which weights of a checkpoint to take: the raw ones, average I, or the average of relative length S.
 struct WeightChoice {

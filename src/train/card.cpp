@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/version.h"
+#include "checkpoint/folders.h"
+#include "checkpoint/model_files.h"
+#include "checkpoint/run_files.h"
 #include "config/resolve.h"
 #include "denoise/image_record.h"
 
@@ -16,8 +19,8 @@ std::string last_part(const base::Path& path) {
 
 /// Whether the name of a folder says what it holds, not whose it is.
 bool is_usual_name(const std::string& name) {
-  return name == "unet" || name == "model" || name == "model-best" || name == "checkpoints" ||
-         name.starts_with("step-");
+  return name == checkpoint::kUNetFolder || name == checkpoint::kModelFolder || name == checkpoint::kBestModelFolder ||
+         name == checkpoint::kCheckpointsName || name.starts_with(checkpoint::kStepPrefix);
 }
 
 /// The name of a model that training starts from: "celebahq256", "flowers/model".

@@ -131,7 +131,7 @@ void DenoisingStep::trace(base::Trace* trace) {
 }
 
 bool DenoisingStep::begin(data::BatchLoader& loader) {
-  const device::Range range(fmt::format("step {}", step_.next_step()));
+  const device::ScopedRange range(fmt::format("step {}", step_.next_step()));
   clock_.begin();
   const double waited = loader.seconds_waited();
   step_.begin();

@@ -223,7 +223,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   StepResult result;
   result.loss_scale = step_.loss_scale();
   std::vector<double> losses;
-  const device::Range range(fmt::format("step {}", step_.next_step()));
+  const device::ScopedRange range(fmt::format("step {}", step_.next_step()));
   clock_.begin();
   step_.begin();
   const bool complete = step_.accumulate(

@@ -14,7 +14,8 @@ double TracedUnits::now() const {
   return base::steady_seconds();
 }
 
-nn::State TracedUnits::run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) {
+nn::UnitState TracedUnits::run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                               const nn::ForwardContext& context) {
   const double began = now();
   state = run_inner(unit, index, std::move(state), context);
   trace_.add({.name = "forward " + unit.name(), .begin = began, .end = now()});

@@ -20,8 +20,8 @@ class TracedUnits final : public nn::UnitExecutor {
   TracedUnits(nn::UnitExecutor& inner, base::Trace& trace, c10::Device device)
       : UnitExecutor(&inner), trace_(trace), device_(device) {}
 
-  [[nodiscard]] nn::State run(const nn::Unit& unit, std::size_t index, nn::State state,
-                              const nn::Context& context) override;
+  [[nodiscard]] nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                                  const nn::ForwardContext& context) override;
   /// Backward has ended, at `time`.
   void end_backward(double time) { begin_backward("", time); }
 

@@ -23,7 +23,7 @@ using Bytes = std::vector<std::byte>;
 
 void read_array(const h5::File& file, const std::string& name, Bytes& block) {
   constexpr int64_t kRows = 8;
-  const h5::Dataset array = file.dataset(name);  // each pass with no chunks kept
+  const h5::Array array = file.array(name);  // each pass with no chunks kept
   block.resize(kRows * array.row_bytes());
   for (int64_t first = 0; first < array.rows(); first += kRows) {
     const int64_t n = std::min(kRows, array.rows() - first);

@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
                       .wraps = {true, true},
                       .place = data::drawn_places(sides, std::stoull(arguments.at(3)), base::Stream::patch)},
           .count = std::stoll(arguments.at(2))};
-  const uint64_t offset = h5::File::open(path).dataset("/images").file_offset().value();
+  const uint64_t offset = h5::File::open(path).array("/images").file_offset().value();
   world.barrier().wait();
   const auto start = std::chrono::steady_clock::now();
   const uint64_t part = raw ? read_raw(path, offset, job, world) : read_as_training(set, job, world);

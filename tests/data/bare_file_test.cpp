@@ -26,7 +26,7 @@ class BareFileTest : public SharedFolderTest {
   /// An array of bytes 0, 1, 2, ... (as many as it has, in order), in a new file or beside others.
   static void add(h5::File& file, const std::string& name, Element element, const std::vector<int64_t>& shape,
                   const std::string& layout = "") {
-    h5::Dataset data = file.create_dataset(name, element, shape);
+    h5::Array data = file.create_array(name, element, shape);
     std::vector<std::byte> bytes(static_cast<std::size_t>(data.rows()) * data.row_bytes());
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
     data.write_rows(0, data.rows(), bytes);
@@ -93,7 +93,7 @@ TEST_F(BareFileTest, AValueThatIsNotFiniteIsNamedWithItsImageChannelAndPlace) {
     const bool first = layout == "NCHW";
     const std::vector<int64_t> shape = first ? std::vector<int64_t>{3, 2, 2, 3} : std::vector<int64_t>{3, 2, 3, 2};
     make([&](h5::File& file) {
-      h5::Dataset images = file.create_dataset("/images", Element::f32, shape);
+      h5::Array images = file.create_array("/images", Element::f32, shape);
       std::vector<float> values(36, 0.5F);
       values[24 + (first ? 6 + 3 : 3 * 2 + 1)] = std::numeric_limits<float>::quiet_NaN();
       images.write_rows(0, 3, std::as_bytes(std::span(values)));
@@ -150,8 +150,7 @@ TEST_F(BareFileTest, LabelsBeyondInt64AreRefusedByNameAndValue) {
     return [=](h5::File& file) {
       add(file, "/images", Element::u8, {3, 1, 1, 1});
       const std::vector<uint64_t> values = {0, 1, last};
-      file.create_dataset("/labels", element, std::vector<int64_t>{3})
-          .write_rows(0, 3, std::as_bytes(std::span(values)));
+      file.create_array("/labels", element, std::vector<int64_t>{3}).write_rows(0, 3, std::as_bytes(std::span(values)));
     };
   };
   constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
@@ -171,7 +170,7 @@ TEST_F(BareFileTest, LabelsBeyondInt64AreRefusedByNameAndValue) {
 TEST_F(BareFileTest, NegativeLabelsAreRefused) {
   EXPECT_THAT(refusal_of([](h5::File& file) {
                 add(file, "/images", Element::u8, {1, 2, 2, 1});
-                h5::Dataset labels = file.create_dataset("/labels", Element::i8, std::vector<int64_t>{1});
+                h5::Array labels = file.create_array("/labels", Element::i8, std::vector<int64_t>{1});
                 labels.write_rows(0, 1, std::vector{std::byte{0xff}});
               }),
               HasSubstr("the label of image 0 is -1"));

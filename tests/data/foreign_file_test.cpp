@@ -37,7 +37,7 @@ class ForeignFileTest : public SharedFolderTest {
     on_rank_0([&] {
       base::posix_file_system()->create_exclusive(path)->close();
       h5::File file = h5::File::create(path, {});
-      h5::Dataset images = file.create_dataset(
+      h5::Array images = file.create_array(
           "/images", h5::Element::u8, std::vector<int64_t>{kImages, kFormat.height, kFormat.width, kFormat.channels});
       images.write_rows(0, kImages, std::vector(kImages * kFormat.bytes(), static_cast<std::byte>(value)));
       images.close();

@@ -65,8 +65,8 @@ class ReadingWindows : public SharedFolderTest {
     on_rank_0([&] {
       base::posix_file_system()->create_exclusive(path)->close();
       h5::File file = h5::File::create(path, {});
-      h5::Dataset images = file.create_dataset("/images", h5::Element::f32, std::vector<int64_t>{1, 20, 14, 3});
-      h5::Dataset mask = file.create_dataset("/mask", h5::Element::u8, std::vector<int64_t>{1, 20, 14});
+      h5::Array images = file.create_array("/images", h5::Element::f32, std::vector<int64_t>{1, 20, 14, 3});
+      h5::Array mask = file.create_array("/mask", h5::Element::u8, std::vector<int64_t>{1, 20, 14});
       std::vector<std::byte> values = sample_image(kTall, 0);
       std::vector<uint8_t> valid(20 * 14, 1);
       const auto put = [&](std::size_t row, std::size_t column, float value) {

@@ -21,7 +21,7 @@ class SeveralFilesTest : public SharedFolderTest {
  protected:
   /// Floats that count up from `first`, in order.
   static void add(h5::File& file, const std::string& name, const std::vector<int64_t>& shape, float first) {
-    h5::Dataset array = file.create_dataset(name, Element::f32, shape);
+    h5::Array array = file.create_array(name, Element::f32, shape);
     std::vector<float> values(static_cast<std::size_t>(array.rows()) * array.row_bytes() / sizeof(float));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + static_cast<float>(i);
     array.write_rows(0, array.rows(), std::as_bytes(std::span(values)));
@@ -37,7 +37,7 @@ class SeveralFilesTest : public SharedFolderTest {
       add(file, "/v", {rows, 2, 2}, -first);
       add(file, "/ground", {2, 2}, ground);
       add(file, "/height", {rows}, first);
-      h5::Dataset labels = file.create_dataset("/labels", Element::i64, std::vector<int64_t>{rows});
+      h5::Array labels = file.create_array("/labels", Element::i64, std::vector<int64_t>{rows});
       const std::vector<int64_t> classes(static_cast<std::size_t>(rows), static_cast<int64_t>(rows));
       labels.write_rows(0, rows, std::as_bytes(std::span(classes)));
       labels.close();

@@ -32,8 +32,8 @@ class SurveyTest : public SharedFolderTest {
       base::posix_file_system()->create_exclusive(path)->close();
       h5::File file = h5::File::create(path, {});
       const auto element = format.dtype == base::DType::u8 ? h5::Element::u8 : h5::Element::f32;
-      h5::Dataset images =
-          file.create_dataset("/images", element, std::vector{count, format.height, format.width, format.channels});
+      h5::Array images =
+          file.create_array("/images", element, std::vector{count, format.height, format.width, format.channels});
       for (int64_t i = 0; i < count; ++i) {
         std::vector<std::byte> image = sample_image(format, i);
         const float infinite = INFINITY;

@@ -50,16 +50,16 @@ TEST_F(WriterTest, HoldsImagesLabelsAndTheirChecksums) {
   const ShardResult shard = write("a.h5", 20, 20);
   EXPECT_EQ(shard.info.count, 20);
   const h5::File file = h5::File::open(folder_.path() / "a.h5");
-  const h5::Dataset images = file.dataset("/images");
+  const h5::Array images = file.array("/images");
   EXPECT_THAT(images.shape(), ElementsAre(20, 16, 16, 3));
   std::vector<std::byte> image(kFormat.bytes());
   images.read_rows(13, 1, image);
   EXPECT_EQ(image, sample_image(kFormat, 13));
   std::vector<uint32_t> checksums(20);
-  file.dataset("/checksums").read_rows(0, 20, std::as_writable_bytes(std::span(checksums)));
+  file.array("/checksums").read_rows(0, 20, std::as_writable_bytes(std::span(checksums)));
   EXPECT_EQ(checksums[13], base::crc32c(image));
   std::vector<int64_t> labels(20);
-  file.dataset("/labels").read_integers(0, 20, labels);
+  file.array("/labels").read_integers(0, 20, labels);
   EXPECT_EQ(labels[13], sample_label(13));
 }
 
@@ -148,9 +148,9 @@ TEST_F(WriterTest, HoldsOneNumberOfEachColumnForEachImage) {
   writer.finish();  // which rewrites a file that has room for three
   const h5::File file = h5::File::open(folder_.path() / "a.h5");
   std::array<int64_t, 2> read{};
-  file.dataset("/condition_index").read_rows(0, 2, std::as_writable_bytes(std::span(read)));
+  file.array("/condition_index").read_rows(0, 2, std::as_writable_bytes(std::span(read)));
   EXPECT_EQ(read, condition);
-  file.dataset("/member").read_rows(0, 2, std::as_writable_bytes(std::span(read)));
+  file.array("/member").read_rows(0, 2, std::as_writable_bytes(std::span(read)));
   EXPECT_EQ(read, member);
 }
 

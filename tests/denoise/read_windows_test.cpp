@@ -65,7 +65,7 @@ class ReadWindows : public data::SharedFolderTest {
     h5::File file = h5::File::create(path, {});
     std::mt19937 random(1);
     const auto add = [&](const char* name, const Sides& shape, bool is_mask) {
-      h5::Dataset array = file.create_dataset(name, is_mask ? h5::Element::u8 : h5::Element::f32, shape);
+      h5::Array array = file.create_array(name, is_mask ? h5::Element::u8 : h5::Element::f32, shape);
       std::vector<std::byte> bytes(static_cast<std::size_t>(array.rows()) * array.row_bytes());
       for (std::size_t i = 0; i < bytes.size(); i += is_mask ? 1 : sizeof(float)) {
         const float value = static_cast<float>(random() % 1000) / 250.0F - 2.0F;

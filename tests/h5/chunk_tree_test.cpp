@@ -124,7 +124,7 @@ TEST_F(ChunkTree, LeavesOtherIndexesToHdf5) {
 TEST_F(ChunkTree, ManyChunksAreRead) {
   write({H5F_LIBVER_EARLIEST, false}, 9000);  // 12,000 chunks
   const File file = File::open(path_);
-  const Dataset images = file.dataset("/images");
+  const Array images = file.array("/images");
   EXPECT_EQ(images.extents().size(), 12000);
   std::vector<float> values(9000 * 17);
   images.read_rows(0, 9000, std::as_writable_bytes(std::span(values)));

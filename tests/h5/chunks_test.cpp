@@ -44,14 +44,14 @@ class ChunksTest : public testing::Test {
     H5Fclose(file);
   }
   /// Reads rows [first, first + n), and compares them with what was written.
-  void expect_rows(const Dataset& images, int64_t first, int64_t n) const {
+  void expect_rows(const Array& images, int64_t first, int64_t n) const {
     std::vector<float> rows(static_cast<std::size_t>(n) * kRowValues);
     images.read_rows(first, n, std::as_writable_bytes(std::span(rows)));
     const auto* const wanted = &values_[static_cast<std::size_t>(first) * kRowValues];
     EXPECT_TRUE(std::equal(rows.begin(), rows.end(), wanted)) << "rows " << first << " and " << n - 1 << " more";
   }
   /// Each of some threads reads rows in an order of its own.
-  void expect_all_in_any_order(const Dataset& images) const {
+  void expect_all_in_any_order(const Array& images) const {
     std::vector<std::jthread> callers;
     for (unsigned t = 0; t < 3; ++t) {
       callers.emplace_back([&, t] {
@@ -76,7 +76,7 @@ TEST_F(ChunksTest, AnyNumberOfThreadsGivesTheValuesThatWereWritten) {
     for (const int threads : {1, 2, 7}) {
       File file = File::open(path_);
       file.unpack_with(threads);
-      const Dataset images = file.dataset("/images");
+      const Array images = file.array("/images");
       expect_rows(images, 0, static_cast<int64_t>(kLarge[0]));
       expect_all_in_any_order(images);
     }
@@ -88,12 +88,12 @@ TEST_F(ChunksTest, AFileKeepsItsChunksInARingThatOthersUseToo) {
   std::vector<std::byte> memory(ChunkRing::head_bytes() + (std::size_t{1} << 20U));
   ChunkRing ring(memory);
   std::vector<File> files;
-  std::vector<Dataset> arrays;
+  std::vector<Array> arrays;
   for (int rank = 0; rank < 2; ++rank) {
     files.push_back(File::open(path_));
     files.back().unpack_with(2);
     files.back().share_chunks(ring, 3);
-    arrays.push_back(files.back().dataset("/images"));
+    arrays.push_back(files.back().array("/images"));
   }
   const std::jthread other([&] { expect_all_in_any_order(arrays[0]); });
   expect_all_in_any_order(arrays[1]);
@@ -104,12 +104,12 @@ TEST_F(ChunksTest, ADamagedChunkIsNamedByWhicheverThreadFindsIt) {
   Extent chunk;
   {
     const File file = File::open(path_);
-    chunk = file.dataset("/images").extents().at(4);
+    chunk = file.array("/images").extents().at(4);
   }
   for (uint64_t i = 0; i < 64; ++i) test::flip_bit(path_, static_cast<std::streamoff>(chunk.offset + 100 + i));
   File file = File::open(path_);
   file.unpack_with(4);
-  const Dataset images = file.dataset("/images");
+  const Array images = file.array("/images");
   std::vector<std::byte> rows(kLarge[0] * images.row_bytes());
   try {
     images.read_rows(0, static_cast<int64_t>(kLarge[0]), rows);

@@ -31,7 +31,7 @@ class FileTest : public testing::Test {
   Path counting_file(const char* name, int64_t rows) {
     const Path path = fresh(name);
     File file = File::create(path, {});
-    Dataset images = file.create_dataset("/images", Element::u16, std::vector<int64_t>{rows, 5});
+    Array images = file.create_array("/images", Element::u16, std::vector<int64_t>{rows, 5});
     std::vector<uint16_t> values(static_cast<std::size_t>(rows) * 5);
     std::iota(values.begin(), values.end(), uint16_t{0});
     images.write_rows(0, rows, std::as_bytes(std::span(values)));
@@ -54,7 +54,7 @@ std::string refusal(const Work& work) {
   return "accepted";
 }
 
-std::vector<uint16_t> read(const Dataset& data, int64_t first, int64_t n) {
+std::vector<uint16_t> read(const Array& data, int64_t first, int64_t n) {
   std::vector<uint16_t> values(static_cast<std::size_t>(n) * 5);
   data.read_rows(first, n, std::as_writable_bytes(std::span(values)));
   return values;
@@ -62,7 +62,7 @@ std::vector<uint16_t> read(const Dataset& data, int64_t first, int64_t n) {
 
 TEST_F(FileTest, RowsComeBackAsWritten) {
   const File file = File::open(counting_file("a.h5", 7));
-  const Dataset images = file.dataset("/images");
+  const Array images = file.array("/images");
   EXPECT_THAT(images.shape(), ElementsAre(7, 5));
   EXPECT_EQ(images.element(), Element::u16);
   EXPECT_EQ(images.row_bytes(), 10U);
@@ -79,29 +79,29 @@ TEST_F(FileTest, EveryElementTypeIsKnownAgain) {
   File file = File::create(path, {});
   for (int e = 0; e < static_cast<int>(Element::other); ++e) {
     const auto element = static_cast<Element>(e);
-    Dataset data = file.create_dataset(array_name(element), element, shape);
+    Array data = file.create_array(array_name(element), element, shape);
     EXPECT_EQ(data.row_bytes(), size_of(element));
   }
   file.close();
   const File again = File::open(path);
   for (int e = 0; e < static_cast<int>(Element::other); ++e) {
     const auto element = static_cast<Element>(e);
-    EXPECT_EQ(again.dataset(array_name(element)).element(), element) << name_of(element);
+    EXPECT_EQ(again.array(array_name(element)).element(), element) << name_of(element);
   }
 }
 
 TEST_F(FileTest, IntegersOfAnyTypeAreReadAsInt64) {
   const File file = File::open(counting_file("a.h5", 2));
   std::vector<int64_t> values(5);
-  file.dataset("/images").read_integers(1, 1, values);
+  file.array("/images").read_integers(1, 1, values);
   EXPECT_THAT(values, ElementsAre(5, 6, 7, 8, 9));
 }
 
 TEST_F(FileTest, LargeArraysAreContiguousAndAligned) {
   const Path path = fresh("a.h5");
   File file = File::create(path, {.alignment = 4096, .align_from = 4096});
-  Dataset small = file.create_dataset("/labels", Element::i64, std::vector<int64_t>{3});
-  Dataset large = file.create_dataset("/images", Element::u8, std::vector<int64_t>{5, 1000});
+  Array small = file.create_array("/labels", Element::i64, std::vector<int64_t>{3});
+  Array large = file.create_array("/images", Element::u8, std::vector<int64_t>{5, 1000});
   ASSERT_TRUE(large.file_offset().has_value());
   EXPECT_EQ(*large.file_offset() % 4096, 0U);
   EXPECT_LT(small.file_offset().value(), large.file_offset().value());
@@ -122,11 +122,11 @@ TEST_F(FileTest, AttributesComeBack) {
   const Path path = fresh("a.h5");
   {
     File file = File::create(path, {});
-    Dataset data = file.create_dataset("/images", Element::u8, std::vector<int64_t>{1});
+    Array data = file.create_array("/images", Element::u8, std::vector<int64_t>{1});
     data.set_attribute("layout", "NCHW");
   }
   const File file = File::open(path);
-  const Dataset data = file.dataset("/images");
+  const Array data = file.array("/images");
   EXPECT_EQ(data.attribute("layout"), "NCHW");
   EXPECT_EQ(data.attribute("other"), std::nullopt);
 }
@@ -148,10 +148,10 @@ TEST_F(FileTest, ATruncatedFileIsRefused) {
 TEST_F(FileTest, MissingArraysAndGroupsAreRefusedByName) {
   const Path path = counting_file("a.h5", 1);
   const File file = File::open(path);
-  EXPECT_EQ(refusal([&] { return file.dataset("/labels"); }), path.string() + ": there is no /labels");
-  EXPECT_EQ(refusal([&] { return file.dataset("/a/b"); }), path.string() + ": there is no /a");
-  EXPECT_THAT(refusal([&] { return file.dataset("images"); }), HasSubstr("absolute"));
-  EXPECT_THAT(refusal([&] { return file.dataset("/images/"); }), HasSubstr("absolute"));
+  EXPECT_EQ(refusal([&] { return file.array("/labels"); }), path.string() + ": there is no /labels");
+  EXPECT_EQ(refusal([&] { return file.array("/a/b"); }), path.string() + ": there is no /a");
+  EXPECT_THAT(refusal([&] { return file.array("images"); }), HasSubstr("absolute"));
+  EXPECT_THAT(refusal([&] { return file.array("/images/"); }), HasSubstr("absolute"));
   EXPECT_TRUE(file.contains("/images"));
   EXPECT_FALSE(file.contains("/labels"));
   EXPECT_FALSE(file.contains("/a/b"));
@@ -160,14 +160,14 @@ TEST_F(FileTest, MissingArraysAndGroupsAreRefusedByName) {
 TEST_F(FileTest, AFileIsNotClosedUnderItsArrays) {
   const Path path = fresh("a.h5");
   File file = File::create(path, {});
-  Dataset data = file.create_dataset("/images", Element::u8, std::vector<int64_t>{1});
+  Array data = file.create_array("/images", Element::u8, std::vector<int64_t>{1});
   EXPECT_THAT(refusal([&] { file.close(); }), StartsWith(path.string() + ": cannot close: "));
 }
 
 TEST_F(FileTest, UseOutsideTheContractIsABug) {
   const Path path = counting_file("a.h5", 7);
   const File file = File::open(path);
-  Dataset images = file.dataset("/images");
+  Array images = file.array("/images");
   std::vector<std::byte> row(10);
   EXPECT_THROW(images.read_rows(7, 1, row), base::InternalError);
   EXPECT_THROW(images.read_rows(-1, 1, row), base::InternalError);
@@ -179,7 +179,7 @@ TEST_F(FileTest, UseOutsideTheContractIsABug) {
 
 TEST_F(FileTest, WritingToAReadOnlyFileFails) {
   const File file = File::open(counting_file("a.h5", 7));
-  Dataset images = file.dataset("/images");
+  Array images = file.array("/images");
   EXPECT_THROW(images.write_rows(0, 1, std::vector<std::byte>(10)), DatasetError);
 }
 
@@ -189,7 +189,7 @@ TEST_F(FileTest, AFullDiskIsAnErrorAndNoMore) {
   for (const int64_t rows : {1, 1000000}) {  // kept back by HDF5 until the array is closed, and written at once
     EXPECT_THAT(refusal([&] {
                   File file = File::create("/dev/full", {});
-                  Dataset data = file.create_dataset("/images", Element::u8, std::vector<int64_t>{rows});
+                  Array data = file.create_array("/images", Element::u8, std::vector<int64_t>{rows});
                   data.write_rows(0, rows, std::vector<std::byte>(static_cast<std::size_t>(rows)));
                   data.close();
                   return 0;
@@ -199,12 +199,12 @@ TEST_F(FileTest, AFullDiskIsAnErrorAndNoMore) {
   }
   EXPECT_THAT(refusal([&] {
                 File file = File::create("/dev/full", {});
-                file.create_dataset("/images", Element::u8, std::vector<int64_t>{5}).close();
+                file.create_array("/images", Element::u8, std::vector<int64_t>{5}).close();
                 file.close();
                 return 0;
               }),
               HasSubstr(full));
-  EXPECT_EQ(File::open(counting_file("a.h5", 7)).dataset("/images").rows(), 7);
+  EXPECT_EQ(File::open(counting_file("a.h5", 7)).array("/images").rows(), 7);
 }
 
 TEST_F(FileTest, ThreadsMayReadAtTheSameTime) {
@@ -214,7 +214,7 @@ TEST_F(FileTest, ThreadsMayReadAtTheSameTime) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&wrong, &path, t] {
       const File file = File::open(path);
-      const Dataset images = file.dataset("/images");
+      const Array images = file.array("/images");
       for (int64_t i = 0; i < 1000; ++i) {
         const int64_t row = (i * 7 + t * 131) % 1000;
         if (read(images, row, 1).front() != row * 5) ++wrong;

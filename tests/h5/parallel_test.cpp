@@ -31,7 +31,7 @@ class ParallelFileTest : public testing::Test {
   void write(const char* name, int64_t rows, int64_t from) const {
     base::posix_file_system()->create_exclusive(folder_ / name)->close();
     File file = File::create(folder_ / name, {});
-    Dataset data = file.create_dataset("/rows", Element::i64, std::vector<int64_t>{rows});
+    Array data = file.create_array("/rows", Element::i64, std::vector<int64_t>{rows});
     std::vector<int64_t> values(static_cast<std::size_t>(rows));
     std::iota(values.begin(), values.end(), from);
     data.write_rows(0, rows, std::as_bytes(std::span(values)));
@@ -41,7 +41,7 @@ class ParallelFileTest : public testing::Test {
   Path folder_;
 };
 
-int64_t row(const Dataset& data, int64_t index) {
+int64_t row(const Array& data, int64_t index) {
   int64_t value = -1;
   data.read_rows(index, 1, std::as_writable_bytes(std::span(&value, 1)));
   return value;
@@ -51,8 +51,8 @@ TEST_F(ParallelFileTest, RanksReadWhatAndWhenTheyLike) {
   auto& world = test::world();
   const std::vector<Path> paths = {folder_ / "a.h5", folder_ / "b.h5"};
   std::vector<File> files = File::open_parallel(world, paths);
-  Dataset a = files[0].dataset("/rows");
-  Dataset b = files[1].dataset("/rows");
+  Array a = files[0].array("/rows");
+  Array b = files[1].array("/rows");
   // Another number of reads on each rank: a collective read would hang.
   for (int64_t i = 0; i <= 10 * world.rank(); ++i) {
     EXPECT_EQ(row(a, 99 - i), 99 - i);
@@ -79,7 +79,7 @@ TEST_F(ParallelFileTest, AllRanksLearnOfAFileThatCannotBeOpened) {
 TEST_F(ParallelFileTest, FilesThatAreNotClosedAreLeftToTheEndOfMpi) {
   const std::vector<Path> paths = {folder_ / "a.h5"};
   const std::vector<File> files = File::open_parallel(test::world(), paths);
-  const Dataset data = files[0].dataset("/rows");
+  const Array data = files[0].array("/rows");
   EXPECT_EQ(row(data, 5), 5);
 }
 

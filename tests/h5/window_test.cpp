@@ -49,7 +49,7 @@ class WindowTest : public testing::Test {
   const Path path_ = folder_.path() / "a.h5";
 };
 
-std::vector<int32_t> window(const Dataset& data, int64_t row, const Sides& begin, const Sides& extent) {
+std::vector<int32_t> window(const Array& data, int64_t row, const Sides& begin, const Sides& extent) {
   std::vector<int32_t> values(static_cast<std::size_t>(extent[0] * extent[1] * extent[2]));
   data.read_window(row, begin, extent, std::as_writable_bytes(std::span(values)));
   return values;
@@ -72,7 +72,7 @@ std::vector<int32_t> expected(int64_t row, const Sides& begin, const Sides& exte
 /// Draws windows at all places, half of which go around.
 void expect_windows(const Path& path) {
   const File file = File::open(path);
-  const Dataset data = file.dataset("/a");
+  const Array data = file.array("/a");
   std::mt19937 random(7);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
   for (int i = 0; i < 200; ++i) {
@@ -126,8 +126,8 @@ TEST_F(WindowTest, LinesThatAreFarFromOneAnotherAreRead) {
   H5Fclose(handle);
   const File file = File::open(path_);
   std::vector<float> read(4);
-  file.dataset("/a").read_window(0, std::array<int64_t, 2>{1, 24575}, std::array<int64_t, 2>{2, 2},
-                                 std::as_writable_bytes(std::span(read)));
+  file.array("/a").read_window(0, std::array<int64_t, 2>{1, 24575}, std::array<int64_t, 2>{2, 2},
+                               std::as_writable_bytes(std::span(read)));
   EXPECT_THAT(read, testing::ElementsAre(49151, 24576, 24575, 0));
 }
 
@@ -143,7 +143,7 @@ TEST_F(WindowTest, OnlyChunksWithSomeOfTheWindowAreFetched) {
   bytes[at] = static_cast<char>(bytes[at] + 1);
   test::write_text(path_, bytes);
   const File file = File::open(path_);
-  const Dataset data = file.dataset("/a");
+  const Array data = file.array("/a");
   EXPECT_EQ(window(data, 0, {32, 10, 0}, {18, 10, 2}), expected(0, {32, 10, 0}, {18, 10, 2}));
   EXPECT_EQ(window(data, 0, {16, 20, 0}, {16, 24, 2}), expected(0, {16, 20, 0}, {16, 24, 2}));
   try {

@@ -38,7 +38,7 @@ TEST_P(SizesOfUnits, AreThoseOfTheirActivations) {
   const UNet2D unet(config_from_json(g.config));
   allocate(unet.parameters(), at::TensorOptions(at::kFloat).device(at::kMeta));
   const auto meta = [](const at::Tensor& t) { return t.defined() ? t.to(at::kMeta) : t; };
-  State state{.x = meta(g.x), .timesteps = meta(g.timesteps), .given = meta(g.class_labels)};
+  UnitState state{.x = meta(g.x), .timesteps = meta(g.timesteps), .given = meta(g.class_labels)};
   ImageSize size{g.x.size(2), g.x.size(3)};
   for (const auto& unit : unet.units()) {
     state = unit->forward(std::move(state), {{}, whole_image()});

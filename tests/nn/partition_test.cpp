@@ -87,7 +87,7 @@ class TwoBands final : public Partition {
     return at::stack({all[0], all[1]});
   }
 
-  [[nodiscard]] Place place(ImageAxis axis, int64_t rows) const override {
+  [[nodiscard]] TilePlace place(ImageAxis axis, int64_t rows) const override {
     if (axis != ImageAxis::height) return {0, rows};
     const auto total = std::llround(static_cast<double>(rows) / (band_ == 0 ? share_ : 1.0 - share_));
     return {band_ == 0 ? 0 : total - rows, total};

@@ -23,7 +23,7 @@ struct Body {
   int* begun;
   int* ended;
 
-  State operator()(State state) const {
+  UnitState operator()(UnitState state) const {
     ++*begun;
     state.x = w * at::silu(w * state.x);
     ++*ended;
@@ -117,7 +117,7 @@ TEST_F(Recompute, HandlersMaySeeWhatIsSavedAndChangeNothing) {
 
 TEST_F(Recompute, LetsGoOfEverythingWithTheGraph) {
   c10::weak_intrusive_ptr<c10::StorageImpl> inner(c10::intrusive_ptr<c10::StorageImpl>{});
-  at::Tensor y = recompute_in_backward({.x = x_}, [&](State state) {
+  at::Tensor y = recompute_in_backward({.x = x_}, [&](UnitState state) {
                    const at::Tensor middle = body_.w * state.x;
                    inner = c10::weak_intrusive_ptr<c10::StorageImpl>(middle.storage().getWeakStorageImpl());
                    state.x = middle * middle;
@@ -138,7 +138,7 @@ TEST_F(Recompute, ServesASecondBackwardOfAKeptGraph) {
 }
 
 TEST_F(Recompute, RefusesABodyThatChanges) {
-  const at::Tensor y = recompute_in_backward({.x = x_}, [&](State state) {
+  const at::Tensor y = recompute_in_backward({.x = x_}, [&](UnitState state) {
                          if (begun_++ == 0) state.x = at::silu(state.x);
                          state.x = at::silu(state.x);
                          return state;

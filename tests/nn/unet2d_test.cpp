@@ -73,7 +73,7 @@ TEST(UNet2D, AttentionBeginsWhenTheInputOfItsUnitIsGone) {
     for (const bool recompute : {false, true}) {
       at::Tensor x = at::randn({1, channels, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
       const Watch watch(x);
-      const Context context{.random = {}, .partition = watch, .recompute_attention = recompute};
+      const ForwardContext context{.random = {}, .partition = watch, .recompute_attention = recompute};
       (void)unit.forward({.x = std::move(x), .temb = at::randn({1, 4})}, context);
       EXPECT_TRUE(watch.gone) << channels << " channels, recompute " << recompute;
     }
@@ -118,7 +118,7 @@ TEST_P(MetaUNet2D, HasTheSameShapesAsOnTheCpu) {
   const auto shapes = [&](at::Device device) {
     allocate(unet.parameters(), at::TensorOptions(at::kFloat).device(device));
     const auto on = [&](const at::Tensor& t) { return t.defined() ? t.to(device) : t; };
-    State state{.x = on(g.x), .timesteps = on(g.timesteps), .given = on(g.class_labels)};
+    UnitState state{.x = on(g.x), .timesteps = on(g.timesteps), .given = on(g.class_labels)};
     const Partition whole;
     std::vector<std::vector<int64_t>> seen;
     for (const auto& unit : unet.units()) {
@@ -181,7 +181,7 @@ TEST(UNet2D, KeepsActivationsChannelsLastAndInTheDtypeOfTheParameters) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     bind_weights(unet.parameters(), g, dtype);
     const Partition whole;
-    State state{.x = g.x, .timesteps = g.timesteps, .given = g.class_labels};
+    UnitState state{.x = g.x, .timesteps = g.timesteps, .given = g.class_labels};
     for (const auto& unit : unet.units().first(unet.units().size() - 1)) {
       state = unit->forward(std::move(state), {{}, whole});
       EXPECT_TRUE(state.x.is_contiguous(at::MemoryFormat::ChannelsLast)) << unit->name();

@@ -107,7 +107,8 @@ class Removing : public nn::UnitExecutor {
  public:
   using UnitExecutor::UnitExecutor;
 
-  nn::State run(const nn::Unit& unit, std::size_t index, nn::State state, const nn::Context& context) override {
+  nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
+                    const nn::ForwardContext& context) override {
     const std::size_t tensors_before = state.temb.defined() ? 1 : 0;
     state = run_inner(unit, index, std::move(state), context);
     const auto away = std::make_shared<std::vector<at::Tensor>>();

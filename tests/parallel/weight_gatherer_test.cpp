@@ -20,11 +20,11 @@ comm::Communicator& world() { return test::world(); }
 class Product final : public nn::Unit {
  public:
   explicit Product(const std::string& name) : Unit(name) {}
-  nn::State forward(nn::State state, const nn::Context& /*context*/) const override {
+  nn::UnitState forward(nn::UnitState state, const nn::ForwardContext& /*context*/) const override {
     state.x = state.x.matmul(weight);
     return state;
   }
-  [[nodiscard]] nn::graph::State record(nn::graph::State state, nn::graph::Graph& /*g*/) const override {
+  [[nodiscard]] nn::graph::UnitValues record(nn::graph::UnitValues state, nn::graph::Graph& /*g*/) const override {
     return state;
   }
   [[nodiscard]] nn::Operations operations(nn::ImageSize& /*size*/) const override { return {}; }
@@ -76,10 +76,10 @@ TEST(WeightGatherer, GivesEveryRankAllWeightsAfterAnUpdate) {
 
 TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
   constexpr int kUnits = 6;
-  const nn::Context context{nn::RandomContext(), nn::whole_image()};
+  const nn::ForwardContext context{nn::RandomContext(), nn::whole_image()};
   const at::Tensor x = at::randn({4, kSize});
   Chain whole(kUnits, 0);
-  nn::State expected{.x = x};
+  nn::UnitState expected{.x = x};
   for (const auto& unit : whole.units) expected = unit->forward(std::move(expected), context);
   expected.x.sum().backward();
 
@@ -95,7 +95,7 @@ TEST(WeightGatherer, Stage3HoldsFewUnitsAtATimeAndGivesTheSameGradients) {
       gatherer.release(i);
     });
     for (int step = 0; step < 2; ++step) {
-      nn::State state{.x = x};
+      nn::UnitState state{.x = x};
       for (std::size_t i = 0; i < kUnits; ++i) {
         state = gatherer.run(*chain.units[i], i, std::move(state), context);
         most = std::max(most, chain.gathered());
@@ -116,7 +116,7 @@ TEST(WeightGatherer, WithoutGradientsNothingStays) {
   const GradientGroups groups(world(), mesh(3));
   WeightGatherer gatherer(*chain.arena, groups.shard(), true);
   const at::NoGradGuard no_grad;
-  nn::State state{.x = at::randn({4, kSize})};
+  nn::UnitState state{.x = at::randn({4, kSize})};
   for (std::size_t i = 0; i < 3; ++i) {
     state = gatherer.run(*chain.units[i], i, std::move(state), {nn::RandomContext(), nn::whole_image()});
   }

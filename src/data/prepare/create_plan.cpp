@@ -68,19 +68,19 @@ void CreatePlan::look_at(comm::Communicator& comm, const ImageSource& source) {
   }
 }
 
-CreatePlan::Place CreatePlan::place_of(int64_t index) const {
-  Place place{0, index};
+CreatePlan::SourcePlace CreatePlan::place_of(int64_t index) const {
+  SourcePlace place{0, index};
   while (place.index >= parts_[place.part].shards) place.index -= parts_[place.part++].shards;
   return place;
 }
 
-layout::Range CreatePlan::candidates_of(const Place& place) const {
+layout::Range CreatePlan::candidates_of(const SourcePlace& place) const {
   const auto border = borders_[place.part].begin() + place.index;
   return {border[0], border[1]};
 }
 
 ShardTask CreatePlan::task(GrowingFolder& folder, int64_t index) const {
-  const Place place = place_of(index);
+  const SourcePlace place = place_of(index);
   const layout::Range range = candidates_of(place);
   const auto begin = static_cast<std::size_t>(range.begin);
   const auto count = static_cast<std::size_t>(range.size());
@@ -89,7 +89,7 @@ ShardTask CreatePlan::task(GrowingFolder& folder, int64_t index) const {
 }
 
 int64_t CreatePlan::cost(int64_t index) const {
-  const Place place = place_of(index);
+  const SourcePlace place = place_of(index);
   const layout::Range range = candidates_of(place);
   int64_t sum = 0;
   for (int64_t i = range.begin; i < range.end; ++i) sum += cost_of(stamps_[place.part][static_cast<std::size_t>(i)]);

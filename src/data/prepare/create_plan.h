@@ -36,12 +36,12 @@ class CreatePlan {
 
  private:
   /// One part's shard.
-  struct Place {
+  struct SourcePlace {
     std::size_t part = 0;
     int64_t index = 0;
   };
-  [[nodiscard]] Place place_of(int64_t index) const;
-  [[nodiscard]] layout::Range candidates_of(const Place& place) const;
+  [[nodiscard]] SourcePlace place_of(int64_t index) const;
+  [[nodiscard]] layout::Range candidates_of(const SourcePlace& place) const;
 
   std::vector<Part> parts_;
   // One of these for each part.

@@ -53,7 +53,7 @@ Halo mirrored(const at::Tensor& x, ImageAxis axis, const Partition& partition) {
   if (!halo.attached) return halo;
   const auto dim = static_cast<int64_t>(axis);
   const int64_t extent = x.size(dim);
-  const Place place = partition.place(axis, extent);
+  const TilePlace place = partition.place(axis, extent);
   // They are the halo's, which holds the neighbour's pixels even where the tile is one pixel wide.
   const at::Tensor before = halo.x.narrow(dim, place.first == 0 ? 2 : 0, 1);
   const at::Tensor after = halo.x.narrow(dim, place.first + extent == place.total ? extent - 1 : extent + 1, 1);

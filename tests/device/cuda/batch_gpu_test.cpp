@@ -63,7 +63,7 @@ TEST(OnAGpu, TimestepsAndNoiseAreTheCpus) {
 
 TEST(OnAGpu, DropoutIsTheCpus) {
   const nn::RandomContext random{.seed = kSeed, .step = 9, .first_position = kFirst, .training = true};
-  const nn::Context context{random, nn::whole_image()};
+  const nn::ForwardContext context{random, nn::whole_image()};
   for (const auto& s : kShapes) {
     for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const at::Tensor x = at::randn(s).to(dtype).contiguous(at::MemoryFormat::ChannelsLast);

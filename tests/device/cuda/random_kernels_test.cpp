@@ -99,7 +99,7 @@ TEST(NormalsKernel, ShiftsEachChannelByANormalOfItsOwn) {
 }
 
 template <typename Out>
-void expect_masks_of_the_cpu(at::IntArrayRef shape, const nn::Place& rows) {
+void expect_masks_of_the_cpu(at::IntArrayRef shape, const nn::TilePlace& rows) {
   constexpr uint32_t kLayer = 5;
   constexpr double kP = 0.3;
   const TilePlan plan =

@@ -1,7 +1,7 @@
 // Which kernels are chosen; nn_ops_test.default runs this with the baseline's.
 #include "nn/ops/cpu/kernels.h"
 
-#include <ATen/Context.h>
+#include <ATen/ForwardContext.h>
 #include <ATen/Version.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace ddpm::nn::cpu {
 namespace {
 
 const Kernels* chosen(bool reproducible) {
-  at::Context& torch = at::globalContext();
+  at::ForwardContext& torch = at::globalContext();
   torch.setDeterministicAlgorithms(reproducible, /*warn_only=*/false);
   const Kernels* const kernel = &kernels();
   torch.setDeterministicAlgorithms(false, /*warn_only=*/false);

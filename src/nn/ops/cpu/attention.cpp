@@ -22,7 +22,7 @@ constexpr const char* kHeads = "heads";
 constexpr int64_t kLargestHead = 64;
 
 /// Where a head lies in q and in k.
-struct Place {
+struct HeadPlace {
   int64_t q;
   int64_t k;
 };
@@ -43,12 +43,12 @@ class Heads {
 
   [[nodiscard]] int64_t count() const { return images_ * heads_; }
   [[nodiscard]] int64_t queries() const { return queries_; }
-  [[nodiscard]] Place place(int64_t head) const {
+  [[nodiscard]] HeadPlace place(int64_t head) const {
     const int64_t channel = head % heads_ * (channels_ / heads_);
     return {.q = head / heads_ * queries_ * channels_ + channel, .k = head / heads_ * keys_ * channels_ + channel};
   }
   [[nodiscard]] AttentionHead<T> at(int64_t head) const {
-    const Place p = place(head);
+    const HeadPlace p = place(head);
     return {.q = q_ + p.q,
             .k = k_ + p.k,
             .v = v_ + p.k,
@@ -107,7 +107,7 @@ void backward_heads(const Heads<T>& heads, const at::Tensor& y, const at::Tensor
   T* const dk = static_cast<T*>(gradients.k.mutable_data_ptr());
   T* const dv = static_cast<T*>(gradients.v.mutable_data_ptr());
   for_heads(heads.count(), kernel.backward_scratch(heads.at(0)), [&](int64_t head, float* scratch) {
-    const Place p = heads.place(head);
+    const HeadPlace p = heads.place(head);
     kernel.backward(heads.at(head), y_data + p.q, sums + head * heads.queries(), dy_data + p.q, dq + p.q, dk + p.k,
                     dv + p.k, scratch);
   });

@@ -20,7 +20,8 @@ const float* Affine::keep(const at::Tensor& t) {
   return kept_.back().const_data_ptr<float>();
 }
 
-NormBatch::NormBatch(const at::Tensor& x_nhwc, const Affine& affine_of_x, const Statistics& statistics, bool with_silu)
+NormBatch::NormBatch(const at::Tensor& x_nhwc, const Affine& affine_of_x, const NormStatistics& statistics,
+                     bool with_silu)
     : x(x_nhwc),
       affine(affine_of_x),
       mean(statistics.mean.mutable_data_ptr<float>()),

@@ -35,13 +35,13 @@ class Affine {
 };
 
 /// float32 [N, groups]
-struct Statistics {
+struct NormStatistics {
   at::Tensor mean;
   at::Tensor rstd;
 };
 
 struct NormBatch {
-  NormBatch(const at::Tensor& x_nhwc, const Affine& affine_of_x, const Statistics& statistics, bool with_silu);
+  NormBatch(const at::Tensor& x_nhwc, const Affine& affine_of_x, const NormStatistics& statistics, bool with_silu);
 
   at::Tensor x;  ///< [N, C, H, W], channels last, float32 or bfloat16
   const Affine& affine;

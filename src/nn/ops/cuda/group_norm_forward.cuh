@@ -34,7 +34,7 @@ struct ThreadMoments {
 
 /// Shared memory for statistics. Of each cell, with v = x + shift_before.
 template <int kVector, int kThreads>
-struct Statistics {
+struct CellStatistics {
   RowSums<kVector, kThreads> rows;
   float totals[kMaxColumns * kVector];
   float origin[kMaxColumns * kVector];  ///< per channel: v is taken relative to a value of the cell by x - origin
@@ -85,7 +85,7 @@ __device__ void set_origins(const NormBatch& b, const NormAddition& a, const Til
 /// them.
 template <typename T, int kVector, int kThreads>
 __device__ void sum_moments(const NormGrid& g, const Tile& t, const ThreadMoments<T, kVector>& mine,
-                            Statistics<kVector, kThreads>& s) {
+                            CellStatistics<kVector, kThreads>& s) {
   const int column = t.first_channel<kVector>(g);
   const auto n = static_cast<float>(mine.count);
   float values[kVector];
@@ -159,7 +159,7 @@ __device__ inline void set_affine(const NormBatch& b, const Tile& t, const float
 template <typename T, int kVector, bool kSilu, bool kResidual>
 __global__ __launch_bounds__(kOnePassThreads, 1) void norm_forward_one_pass(NormBatch b, NormAddition a, float eps,
                                                                             T* y) {
-  __shared__ Statistics<kVector, kOnePassThreads> s;
+  __shared__ CellStatistics<kVector, kOnePassThreads> s;
   __shared__ Affine affine;
   const NormGrid& g = b.grid;
   const Tile t(g, blockIdx.x);
@@ -201,7 +201,7 @@ constexpr int kForwardBatch = 4;
 /// The first of two passes: the moments of each tile's cells.
 template <typename T, int kVector, bool kResidual>
 __global__ __launch_bounds__(kTwoPassThreads, 2) void norm_moments(NormBatch b, NormAddition a, CellMoments* cells) {
-  __shared__ Statistics<kVector, kTwoPassThreads> s;
+  __shared__ CellStatistics<kVector, kTwoPassThreads> s;
   const NormGrid& g = b.grid;
   const Tile t(g, blockIdx.x);
   const int64_t offset = t.offset + t.first_channel<kVector>(g);

@@ -2,6 +2,8 @@
 #include <array>
 #include <limits>
 
+#include <fmt/ranges.h>
+
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file_error.h"
@@ -39,8 +41,9 @@ uint64_t modest_chunk_bytes(hid_t dataset, const std::string& label) {
   uint64_t bytes = H5Tget_size(type.id());
   for (const uint64_t extent : chunk) {
     if (extent == 0 || __builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMaxChunkBytes) {
-      throw base::DatasetError("{}: its chunks have no or more than {} bytes; store it contiguous, or an image a chunk",
-                               label, kMaxChunkBytes);
+      throw base::DatasetError(
+          "{}: its chunks, [{}], have no or more than {} bytes; store it contiguous, or an image a chunk", label,
+          fmt::join(chunk, ", "), kMaxChunkBytes);
     }
   }
   return bytes;
@@ -85,7 +88,7 @@ std::size_t total_bytes(const std::vector<int64_t>& shape, Element element, cons
   for (const int64_t extent : shape) {
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes) ||
         bytes > static_cast<std::size_t>(std::numeric_limits<int64_t>::max())) {
-      throw base::DatasetError("{}: its shape is too large to be true", label);
+      throw base::DatasetError("{}: its shape, [{}], is too large to be true", label, fmt::join(shape, ", "));
     }
   }
   return bytes;
@@ -129,11 +132,11 @@ void require_written(hid_t dataset, const std::vector<int64_t>& shape, bool has_
 
 }  // namespace
 
-Dataset::Dataset(Dataset&&) noexcept = default;
-Dataset& Dataset::operator=(Dataset&&) noexcept = default;
-Dataset::~Dataset() = default;
+Array::Array(Array&&) noexcept = default;
+Array& Array::operator=(Array&&) noexcept = default;
+Array::~Array() = default;
 
-Dataset::Dataset(Handle handle, std::string label, std::shared_ptr<base::QuietFile> file)
+Array::Array(Handle handle, std::string label, std::shared_ptr<base::QuietFile> file)
     : handle_(std::move(handle)), label_(std::move(label)), file_(std::move(file)) {
   require_own_storage(handle_.id(), label_);
   space_ = data_space(checked(H5Dget_space(handle_.id()), label_, "read the shape"));
@@ -149,29 +152,29 @@ Dataset::Dataset(Handle handle, std::string label, std::shared_ptr<base::QuietFi
   require_written(handle_.id(), shape_, !fill_.empty(), label_);
 }
 
-Dataset::Dataset(std::string label, std::vector<int64_t> shape, Element element)
+Array::Array(std::string label, std::vector<int64_t> shape, Element element)
     : label_(std::move(label)),
       shape_(std::move(shape)),
       element_(element),
       row_bytes_(total_bytes({shape_.begin() + 1, shape_.end()}, element_, label_)) {}
 
-Dataset Dataset::placed(const Path& path, const std::string& name, std::vector<int64_t> shape, Element element,
-                        const PlainPlace& place) {
-  Dataset array(path.string() + ":" + name, std::move(shape), element);
+Array Array::placed(const Path& path, const std::string& name, std::vector<int64_t> shape, Element element,
+                    const PlainPlace& place) {
+  Array array(path.string() + ":" + name, std::move(shape), element);
   const Extent values{.offset = place.offset, .bytes = array.row_bytes_ * static_cast<uint64_t>(array.rows())};
   const PlainLayout layout{.values = values, .element_bytes = size_of(element), .turned = place.turned};
   array.plain_ = std::make_unique<PlainRows>(std::make_shared<LazyFile>(path), array.label_, layout, nullptr);
   return array;
 }
 
-std::size_t Dataset::row_elements() const { return row_bytes_ / size_of(element_); }
+std::size_t Array::row_elements() const { return row_bytes_ / size_of(element_); }
 
-void Dataset::require_rows(int64_t first, int64_t n) const {
+void Array::require_rows(int64_t first, int64_t n) const {
   DDPM_CHECK(first >= 0 && n > 0 && n <= rows() - first, "{}: rows [{}, {} + {}) of {}", label_, first, first, n,
              rows());
 }
 
-Handle Dataset::select(int64_t first, int64_t n) const {
+Handle Array::select(int64_t first, int64_t n) const {
   require_rows(first, n);
   if (H5Sget_simple_extent_type(space_.id()) == H5S_SCALAR) {
     return data_space(checked(H5Screate(H5S_SCALAR), label_, "make a shape"));
@@ -187,7 +190,7 @@ Handle Dataset::select(int64_t first, int64_t n) const {
   return data_space(checked(H5Screate_simple(1, &elements, nullptr), label_, "make a shape"));
 }
 
-void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
+void Array::read(int64_t first, int64_t n, Element memory, void* out) const {
   if (n == 0) return;
   require_rows(first, n);
   if (chunks_ || plain_) return read_without_hdf5(first, n, memory, out);
@@ -198,7 +201,7 @@ void Dataset::read(int64_t first, int64_t n, Element memory, void* out) const {
   base::pulse();
 }
 
-void Dataset::read_without_hdf5(int64_t first, int64_t n, Element memory, void* out) const {
+void Array::read_without_hdf5(int64_t first, int64_t n, Element memory, void* out) const {
   const std::span bytes(static_cast<std::byte*>(out), static_cast<std::size_t>(n) * row_bytes_);
   if (chunks_) {
     chunks_->read_rows(static_cast<uint64_t>(first), static_cast<uint64_t>(n), bytes);
@@ -214,8 +217,7 @@ void Dataset::read_without_hdf5(int64_t first, int64_t n, Element memory, void* 
           label_, "convert values");
 }
 
-void Dataset::read_itself(const Path& path, const std::shared_ptr<LazyFile>& file, const Digests* digests,
-                          int threads) {
+void Array::read_itself(const Path& path, const std::shared_ptr<LazyFile>& file, const Digests* digests, int threads) {
   const std::vector<uint64_t> chunk = chunk_of(handle_.id(), label_);
   const std::optional<uint64_t> offset = chunk.empty() ? file_offset() : first_chunk_offset(handle_.id(), label_);
   // An array has digests of all its values or of none, in which case HDF5 has read them when they were adopted.
@@ -247,28 +249,28 @@ void Dataset::read_itself(const Path& path, const std::shared_ptr<LazyFile>& fil
   }
 }
 
-std::optional<PlainPlace> Dataset::plain_place() const {
+std::optional<PlainPlace> Array::plain_place() const {
   if (!plain_) return std::nullopt;
   return PlainPlace{.offset = plain_->layout().values.offset, .turned = plain_->layout().turned};
 }
 
-std::vector<Extent> Dataset::extents() const {
+std::vector<Extent> Array::extents() const {
   if (plain_) return {plain_->layout().values};
   return chunks_ ? chunks_->extents() : std::vector<Extent>{};
 }
 
-void Dataset::fill(std::span<std::byte> out) const {
+void Array::fill(std::span<std::byte> out) const {
   DDPM_CHECK(has_fill(), "{}: no fill value", label_);
   fill_with(fill_, out);
 }
 
-void Dataset::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
+void Array::read_rows(int64_t first, int64_t n, std::span<std::byte> out) const {
   DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_bytes_, "{}: {} bytes for {} rows of {}", label_,
              out.size(), n, row_bytes_);
   read(first, n, element_, out.data());
 }
 
-void Dataset::read_integers(int64_t first, int64_t n, std::span<int64_t> out) const {
+void Array::read_integers(int64_t first, int64_t n, std::span<int64_t> out) const {
   if (!is_integer(element_)) throw base::DatasetError("{}: integers are wanted, this is {}", label_, name_of(element_));
   DDPM_CHECK(out.size() == static_cast<std::size_t>(n) * row_elements(), "{}: {} values for {} rows", label_,
              out.size(), n);
@@ -282,7 +284,7 @@ void Dataset::read_integers(int64_t first, int64_t n, std::span<int64_t> out) co
                            static_cast<uint64_t>(*beyond), std::numeric_limits<int64_t>::max());
 }
 
-void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in) {
+void Array::write_rows(int64_t first, int64_t n, std::span<const std::byte> in) {
   DDPM_CHECK(in.size() == static_cast<std::size_t>(n) * row_bytes_, "{}: {} bytes for {} rows of {}", label_, in.size(),
              n, row_bytes_);
   if (n == 0) return;
@@ -294,7 +296,7 @@ void Dataset::write_rows(int64_t first, int64_t n, std::span<const std::byte> in
   base::pulse();
 }
 
-std::optional<std::string> Dataset::attribute(const std::string& name) const {
+std::optional<std::string> Array::attribute(const std::string& name) const {
   const LibraryLock lock;
   const std::string subject = label_ + "@" + name;
   if (checked(H5Aexists(handle_.id(), name.c_str()), subject, "look for the attribute") == 0) return std::nullopt;
@@ -320,7 +322,7 @@ std::optional<std::string> Dataset::attribute(const std::string& name) const {
   return value;
 }
 
-void Dataset::set_attribute(const std::string& name, const std::string& value) {
+void Array::set_attribute(const std::string& name, const std::string& value) {
   const LibraryLock lock;
   const std::string subject = label_ + "@" + name;
   const Handle type = data_type(checked(H5Tcopy(H5T_C_S1), subject, "make a string type"));
@@ -334,13 +336,13 @@ void Dataset::set_attribute(const std::string& name, const std::string& value) {
   if (file_) expect_written(*file_, subject);
 }
 
-uint64_t Dataset::chunk_bytes() const {
+uint64_t Array::chunk_bytes() const {
   if (plain_) return 0;
   const LibraryLock lock;
   return modest_chunk_bytes(handle_.id(), label_);
 }
 
-std::optional<uint64_t> Dataset::file_offset() const {
+std::optional<uint64_t> Array::file_offset() const {
   if (plain_) return plain_->layout().values.offset;
   const LibraryLock lock;
   const haddr_t offset = H5Dget_offset(handle_.id());
@@ -349,7 +351,7 @@ std::optional<uint64_t> Dataset::file_offset() const {
   return offset;
 }
 
-void Dataset::close() {
+void Array::close() {
   const LibraryLock lock;
   plain_.reset();
   chunks_.reset();
