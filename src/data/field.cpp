@@ -22,7 +22,6 @@ struct RoleRule {
   std::string_view name;  ///< in messages
   std::size_t axes;       ///< of one image's values; the last one is that of the variables, if there are any
   bool may_be_deep;       ///< volumes have one more
-  bool has_variables;
   std::vector<DType> dtypes;
   std::vector<bool> per_set;  ///< what may be
   std::string_view wanted;
@@ -35,23 +34,18 @@ RoleRule rule_of(FieldRole role) {
   const std::vector<DType> values = {DType::u8, DType::f32};
   switch (role) {
     case FieldRole::image:
-      return {"images", 3, true, true, values, {false}, kImage};
+      return {"images", 3, true, values, {false}, kImage};
     case FieldRole::labels:
-      return {"labels", 0, false, false, {DType::i64}, {false}, "[] of int64 with 0 variables"};
+      return {"labels", 0, false, {DType::i64}, {false}, "[] of int64 with 0 variables"};
     case FieldRole::condition:
-      return {"conditions", 3, true, true, values, {false}, kImage};
+      return {"conditions", 3, true, values, {false}, kImage};
     case FieldRole::static_values:
-      return {"static values", 3, true, true, values, {true}, "once per set, as an image: [height, width, channels]"};
+      return {"static values", 3, true, values, {true}, "once per set, as an image: [height, width, channels]"};
     case FieldRole::parameters:
-      return {"parameters",
-              1,
-              false,
-              true,
-              {DType::f32},
-              {false},
-              "[parameters] of float32 with one variable for each parameter"};
+      return {"parameters", 1,       false,
+              {DType::f32}, {false}, "[parameters] of float32 with one variable for each parameter"};
     case FieldRole::mask:
-      return {"masks", 2, true, false, {DType::u8}, {false, true}, "[height, width] of uint8 with 0 variables"};
+      return {"masks", 2, true, {DType::u8}, {false, true}, "[height, width] of uint8 with 0 variables"};
   }
   throw base::InternalError("field role {}", static_cast<int>(role));
 }
@@ -66,7 +60,7 @@ std::string described(const Field& field) {
 }
 
 bool follows(const Field& field, const RoleRule& rule) {
-  const auto variables = rule.has_variables ? field.shape.back() : 0;
+  const auto variables = has_variables(field.role) ? field.shape.back() : 0;
   return std::ranges::count(rule.dtypes, field.dtype) > 0 && std::ranges::count(rule.per_set, field.per_set) > 0 &&
          std::ssize(field.variables) == variables && variables <= kMaxChannels;
 }
@@ -139,6 +133,25 @@ std::vector<int64_t> ImageFormat::shape() const {
   std::vector<int64_t> shape = sides();
   shape.push_back(channels);
   return shape;
+}
+
+bool is_like_image(FieldRole role) {
+  return role == FieldRole::image || role == FieldRole::condition || role == FieldRole::static_values;
+}
+
+bool has_variables(FieldRole role) { return role != FieldRole::mask && role != FieldRole::labels; }
+
+bool is_per_set(FieldRole role, std::size_t axes, std::size_t sides) {
+  return role == FieldRole::static_values || (role == FieldRole::mask && axes == sides);
+}
+
+DType number_type(FieldRole role) {
+  if (role == FieldRole::mask) return DType::u8;
+  return role == FieldRole::labels ? DType::i64 : DType::f32;
+}
+
+std::string array_path(FieldRole role) {
+  return role == FieldRole::image ? "/images" : fmt::format("/{}", base::name_of(role));
 }
 
 std::string size_text(const ImageFormat& format) { return fmt::format("{}", fmt::join(format.sides(), " × ")); }

@@ -33,6 +33,19 @@ constexpr auto names_of(FieldRole /*type*/) {
   return std::to_array<std::string_view>({"image", "labels", "condition", "static", "parameters", "mask"});
 }
 
+// What holds of a role whatever file its values come from.
+
+/// Whether its values are pixels with channels, on the images' own grid or a coarser one.
+bool is_like_image(FieldRole role);
+/// Whether its values have names: those of channels, or of parameters.
+bool has_variables(FieldRole role);
+/// Whether an array of so many axes beside images of so many sides, 2 or 3, is one of the whole set.
+bool is_per_set(FieldRole role, std::size_t axes, std::size_t sides);
+/// The type of its values; pictures like images may be of uint8 instead.
+base::DType number_type(FieldRole role);
+/// "/images", "/labels": the array of its values in files of which nothing says another name.
+std::string array_path(FieldRole role);
+
 /// "uint8", "float32", "int64": NumPy's name of a type that fields have.
 std::string_view numpy_name(base::DType dtype);
 

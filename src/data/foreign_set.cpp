@@ -262,22 +262,19 @@ void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& req
   if (requests.empty()) return;
   Composed composed = compose(role, requests);
   const bool per_set = role == FieldRole::static_values;
-  const bool has_variables = role != FieldRole::mask && role != FieldRole::labels;
   ForeignRows::Form form{
       .label = composed.label,
       .samples = per_set ? std::vector<int64_t>() : places_along(composed.label),
       .pairs = per_set ? 0 : options_.lead,
       .lead = lead,
       .sides = composed.sides.all(),
-      .dtype = role == FieldRole::mask     ? DType::u8
-               : role == FieldRole::labels ? DType::i64
-                                           : DType::f32,
+      .dtype = number_type(role),
       .advice = role == FieldRole::image && options_.missing == Missing::refuse
                     ? fmt::format(", or {}, which leaves out what is missing",
                                   key_text(options_.said_by, "missing", base::name_of(Missing::mask)))
                     : ""};
   auto rows = std::make_unique<ForeignRows>(std::move(composed.parts), std::move(form));
-  if (!has_variables && composed.variables.size() != 1) {
+  if (!has_variables(role) && composed.variables.size() != 1) {
     throw DatasetError("{}: {} values for each {}; one is wanted", composed.label, composed.variables.size(),
                        role == FieldRole::mask ? "pixel of a mask" : "label");
   }
@@ -290,9 +287,8 @@ void Composer::add_field(FieldRole role, const std::vector<VariableRequest>& req
     if (std::ranges::count(composed.variables, of_channel, &Variable::name) == 1) continue;
     throw DatasetError("{}: two channels are \"{}\"; wanted: each variable and place once", composed.label, of_channel);
   }
-  const std::string name = role == FieldRole::image ? "/images" : fmt::format("/{}", base::name_of(role));
-  Field field = make_field(role, name, rows->shape(), rows->dtype(), per_set);
-  if (has_variables) field.variables = std::move(composed.variables);
+  Field field = make_field(role, array_path(role), rows->shape(), rows->dtype(), per_set);
+  if (has_variables(role)) field.variables = std::move(composed.variables);
   bare.info.fields.push_back(std::move(field));
   expect_usable(bare.info.fields.back(), composed.label);
   expect_fitting(bare.info.fields, composed.label);

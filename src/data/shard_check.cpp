@@ -97,10 +97,10 @@ std::string_view wanted_axes(FieldRole role, bool channels_first) {
 void add_bare_array(const h5::File& file, FieldRole role, const std::string& name, BareFile& bare) {
   if (name.empty()) return;
   h5::Array array = file.array(name);
-  const bool like_image = role == FieldRole::condition || role == FieldRole::static_values;
+  const bool like_image = is_like_image(role);
   const bool channels_first = like_image && stores_channels_first(array);
   const std::size_t sides = bare.info.image().depth == 0 ? 2 : 3;
-  const bool per_set = role == FieldRole::static_values || (role == FieldRole::mask && array.shape().size() == sides);
+  const bool per_set = is_per_set(role, array.shape().size(), sides);
   const std::size_t axes = like_image ? sides + 1 : role == FieldRole::mask ? sides : 1;
   std::vector<int64_t> shape(array.shape().begin() + (per_set ? 0 : 1), array.shape().end());
   const bool one_each = per_set || array.rows() == bare.info.count;
@@ -109,15 +109,10 @@ void add_bare_array(const h5::File& file, FieldRole role, const std::string& nam
                        wanted_axes(role, channels_first), sides == 3 ? " of volumes, with the depth before" : "",
                        one_each ? "" : fmt::format(", with n = {} as the images have it", bare.info.count));
   }
-  DType dtype = DType::f32;
-  if (like_image) {
-    dtype = image_type(array);
-  } else {
-    dtype = role == FieldRole::mask ? DType::u8 : DType::f32;
-    expect_element(array, element_of(dtype));
-  }
+  const DType dtype = like_image ? image_type(array) : number_type(role);
+  if (!like_image) expect_element(array, element_of(dtype));
   if (channels_first) std::rotate(shape.begin(), shape.begin() + 1, shape.end());
-  if (role != FieldRole::mask && shape.back() > kMaxChannels) {
+  if (has_variables(role) && shape.back() > kMaxChannels) {
     throw DatasetError("{}: {} numbers for each {}, at most {} are wanted", array.label(), shape.back(),
                        like_image ? "pixel" : "image", kMaxChannels);
   }

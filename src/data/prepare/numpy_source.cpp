@@ -142,36 +142,30 @@ DType dtype_of(const NumpyArray& array) {
   const std::string_view role = base::name_of(array.role);
   if (array.role == FieldRole::labels) {
     if (!array.type.is_integer) refuse(array, "labels of '{}', integers are wanted", array.header.descr);
-    return DType::i64;
+    return number_type(array.role);
   }
   if (array.role == FieldRole::mask) {
     if (!unsigned_bytes && !array.type.is_boolean) refuse(array, "masks of '{}', uint8 is wanted", array.header.descr);
-    return DType::u8;
+    return number_type(array.role);
   }
-  if (array.type.is_float32) return DType::f32;
-  if (unsigned_bytes && array.role != FieldRole::parameters) return DType::u8;
+  if (array.type.is_float32) return number_type(array.role);
+  if (unsigned_bytes && is_like_image(array.role)) return DType::u8;
   refuse(array, "values for the role {} of '{}', '<f4'{} is wanted: x.astype('float32')", role, array.header.descr,
          array.role == FieldRole::parameters ? "" : " or '|u1'");
 }
 
-std::string_view canonical_name(FieldRole role) { return role == FieldRole::image ? "images" : base::name_of(role); }
-
 /// The field of an array beside images of so many sides, 0 for the images themselves.
 Field field_of(const NumpyArray& array, std::size_t sides) {
   std::vector<int64_t> shape = array.header.shape;
-  const bool per_set =
-      array.role == FieldRole::static_values || (array.role == FieldRole::mask && shape.size() == sides);
+  const bool per_set = is_per_set(array.role, shape.size(), sides);
   if (!per_set && shape.empty()) refuse(array, "it is one number, an axis of images is wanted");
   if (!per_set) shape.erase(shape.begin());
-  const bool image_like =
-      array.role == FieldRole::image || array.role == FieldRole::condition || array.role == FieldRole::static_values;
-  if (image_like && shape.size() == (sides == 3 ? 3 : 2)) shape.push_back(1);  // no axis of channels
+  if (is_like_image(array.role) && shape.size() == (sides == 3 ? 3 : 2)) shape.push_back(1);  // no axis of channels
   if (array.role == FieldRole::labels && shape == std::vector<int64_t>{1}) shape.clear();
   if (std::ranges::any_of(shape, [](int64_t extent) { return extent < 1 || extent > kMaxSide; })) {
     refuse(array, "its shape is [{}], sides of 1 to {} are wanted", fmt::join(array.header.shape, ", "), kMaxSide);
   }
-  Field field = make_field(array.role, fmt::format("/{}", canonical_name(array.role)), std::move(shape),
-                           dtype_of(array), per_set);
+  Field field = make_field(array.role, array_path(array.role), std::move(shape), dtype_of(array), per_set);
   expect_usable(field, array.label());
   return field;
 }
