@@ -2,7 +2,6 @@
 
 #include <array>
 #include <deque>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "device/ranges.h"
 #include "layout/pipeline.h"
 #include "parallel/tensor_buffer.h"
+#include "train/finish_step.h"
 #include "train/traced_units.h"
 
 namespace ddpm::train {
@@ -251,21 +251,14 @@ denoise::ModelBatch DenoisingStep::model_batch(const denoise::StoredBatch& store
 
 std::optional<StepResult> DenoisingStep::finished(bool settle) {
   if (step_.under_way() <= (settle ? 0 : step_.may_stay_under_way())) return std::nullopt;
-  StepResult result;
-  result.loss_scale = step_.loss_scale();
-  std::array<double, denoise::LossSums::kCount + run::Supervision::kVotes> sums{};
-  const engine::UpdateVerdict update = step_.finish(sums);
-  supervision_.decide(std::span(sums).last<run::Supervision::kVotes>(), model_.progress.step);
+  std::array<double, denoise::LossSums::kCount> sums{};
+  StepResult result = finish_step(step_, model_, supervision_, clock_, world_, sums);
   denoise::LossSums losses;
-  losses.unpack(std::span(sums).first<denoise::LossSums::kCount>());
+  losses.unpack(sums);
   result.loss = losses.loss / static_cast<double>(task_.place.layout.global_size);
   for (std::size_t q = 0; q < 4; ++q) {
     result.loss_quartiles.at(q) = losses.quartile_loss.at(q) / losses.quartile_count.at(q);
   }
-  result.gradient_norm = update.gradient_norm;
-  result.learning_rate = update.learning_rate;
-  result.times = clock_.end(world_);
-  result.own_times = clock_.own();
   return result;
 }
 

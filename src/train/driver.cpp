@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/counted.h"
 #include "run/run_start.h"
 
 namespace ddpm::train {
@@ -46,6 +47,17 @@ void Driver::start(engine::TrainingState& state, const run::Placement& place,
   running_ = true;
   usage_.begin(state.progress, place.device);
   supervision_.note(state.progress.step);
+}
+
+void Driver::say_start(const std::optional<checkpoint::Checkpoint>& loaded, const std::string& content) const {
+  runtime_.log.info("{} {}: {}, {}", loaded ? "resuming" : "starting", folder_.path().string(), content,
+                    base::inclusive_range(state_->progress.step + 1, total_steps_, "step"));
+}
+
+void Driver::leave_done(int64_t step) {
+  runtime_.log.info("{}: done: {}, {} wanted{}; nothing to do", folder_.path().string(), base::counted(step, "step"),
+                    total_steps_, step < total_steps_ ? ", stopped early" : "");
+  close();
 }
 
 bool Driver::ended(int64_t step) const {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "checkpoint/store.h"
@@ -42,6 +43,11 @@ class Driver {
   /// room. Collective; throws as run::start_run.
   void start(engine::TrainingState& state, const run::Placement& place,
              const std::optional<checkpoint::Checkpoint>& loaded, int64_t finished_models);
+
+  /// Says that the run goes on from `loaded`, or begins; with what, and for which steps. After start().
+  void say_start(const std::optional<checkpoint::Checkpoint>& loaded, const std::string& content) const;
+  /// Says that the run was done after `step`, and closes the callbacks, in place of start(). Collective.
+  void leave_done(int64_t step);
 
   /// Whether no step follows `step`: all are done, or a callback has ended the run. Without an argument: the step of
   /// the state, after start().

@@ -1,9 +1,9 @@
 #include "train/model_trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <ATen/Context.h>
@@ -20,6 +20,7 @@
 #include "comm/launch.h"
 #include "device/ranges.h"
 #include "optim/clip.h"
+#include "train/finish_step.h"
 #include "train/recomputed_unit.h"
 
 namespace ddpm::train {
@@ -193,21 +194,18 @@ bool ModelTrainer::resume() {
   const auto checkpoint = driver_.find();
   if (checkpoint) driver_.load(*checkpoint, state_);
   step_.state_changed();
-  const int64_t step = state_.progress.step;
-  const std::string folder = driver_.folder().path().string();
   if (done()) {
-    runtime_.log.info("{}: done: {}, {} wanted; nothing to do", folder, base::counted(step, "step"), config_.steps);
-    driver_.close();
+    driver_.leave_done(state_.progress.step);
     return true;
   }
   driver_.start(state_, place_, checkpoint, /*finished_models=*/0);
   logging_.begin();
   const auto& layout = place_.layout;
-  runtime_.log.info("{} {}: {}, {}, {} × {} × {}, {}", checkpoint ? "resuming" : "starting", folder,
-                    base::counted(state_.arena.parameter_count(), "parameter"),
-                    base::inclusive_range(step + 1, config_.steps, "step"),
-                    base::counted(layout.data_parallel_size, "rank"), base::counted(layout.micro_size, "sample"),
-                    base::counted(layout.accumulation_steps(), "accumulation step"), place_.device.str());
+  driver_.say_start(checkpoint, base::counted(state_.arena.parameter_count(), "parameter"));
+  runtime_.log.info("{} × {} × {} = global batch {}; {}", base::counted(layout.data_parallel_size, "rank"),
+                    base::counted(layout.micro_size, "sample"),
+                    base::counted(layout.accumulation_steps(), "accumulation step"), layout.global_size,
+                    place_.device.str());
   display_.begin();
   return checkpoint.has_value();
 }
@@ -220,8 +218,6 @@ StepResult ModelTrainer::step(const Loss& loss) {
 }
 
 StepResult ModelTrainer::one_step(const Loss& loss) {
-  StepResult result;
-  result.loss_scale = step_.loss_scale();
   std::vector<double> losses;
   const device::ScopedRange range(fmt::format("step {}", step_.next_step()));
   clock_.begin();
@@ -234,14 +230,9 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   step_.update(at::full({1}, optim::tree_sum(losses), at::TensorOptions(at::kDouble).device(place_.device)));
   step_.submit();
   clock_.launched(std::exchange(data_wait_, 0.0), step_.take_exposed_seconds());
-  std::array<double, 1 + run::Supervision::kVotes> sums{};
-  const engine::UpdateVerdict update = step_.finish(sums);
-  supervision_.decide(std::span(sums).last<run::Supervision::kVotes>(), state_.progress.step);
-  result.loss = sums.front() / static_cast<double>(place_.layout.global_size);
-  result.gradient_norm = update.gradient_norm;
-  result.learning_rate = update.learning_rate;
-  result.times = clock_.end(world_);
-  result.own_times = clock_.own();
+  double loss_sum = 0.0;
+  StepResult result = finish_step(step_, state_, supervision_, clock_, world_, std::span(&loss_sum, 1));
+  result.loss = loss_sum / static_cast<double>(place_.layout.global_size);
   driver_.after(result, /*settled=*/true);
   own_metrics_.clear();
   driver_.stop_if_asked();

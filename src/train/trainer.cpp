@@ -118,10 +118,7 @@ void Trainer::train() {
   run::RunFolder& folder = driver_.folder();
   const auto checkpoint = driver_.find();
   if (checkpoint && driver_.ended(checkpoint->manifest.step) && folder.has_model()) {
-    log_.info("{}: done: {}, {} wanted{}; nothing to do", folder.path().string(),
-              base::counted(checkpoint->manifest.step, "step"), task_.total_steps,
-              checkpoint->manifest.step < task_.total_steps ? ", stopped early" : "");
-    driver_.close();
+    driver_.leave_done(checkpoint->manifest.step);
     return;
   }
   start(checkpoint);
@@ -154,9 +151,8 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   if (task_.mean) keep_mean_model(*task_.mean, driver_.folder().path(), runtime_);
   logging_.begin();
   const auto& layout = task_.place.layout;
-  log_.info("{} {}: {}, {}, {}", checkpoint ? "resuming" : "starting", driver_.folder().path().string(),
-            base::counted(model_.trained_count(), "parameter"), base::counted(task_.dataset.size(), "image"),
-            base::inclusive_range(model_.progress.step + 1, task_.total_steps, "step"));
+  driver_.say_start(checkpoint, fmt::format("{}, {}", base::counted(model_.trained_count(), "parameter"),
+                                            base::counted(task_.dataset.size(), "image")));
   log_.info("{} × {} × {} = global batch {}; {}, {} per rank", task_.place.parallelism.viewers(world_.size()),
             base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),
             layout.global_size, task_.place.device.str(), base::counted(at::get_num_threads(), "thread"));
