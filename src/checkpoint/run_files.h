@@ -9,6 +9,8 @@ inline constexpr const char* kTableName = "metrics.csv";
 /// The finished model, and that of the checkpoint with the best validation loss.
 inline constexpr const char* kModelFolder = "model";
 inline constexpr const char* kBestModelFolder = "model-best";
+/// In either of them: what diffusers opens as a pipeline has it.
+inline constexpr const char* kModelIndexName = "model_index.json";
 /// Counts the starts of the run: see run/run_start.h.
 inline constexpr const char* kStartsName = "starts.json";
 /// What each start of the run has used: see observe/usage.h.

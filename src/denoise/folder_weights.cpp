@@ -1,19 +1,19 @@
 #include "denoise/folder_weights.h"
 
 #include "base/error.h"
-#include "checkpoint/model_files.h"
 #include "interop/diffusers_reader.h"
+#include "interop/model_files.h"
 #include "run/weight_choice.h"
 
 namespace ddpm::denoise {
 
 bool holds_weights(const base::Path& path) {
-  return interop::is_model_folder(path) || interop::is_model_folder(path / checkpoint::kAveragesFolder);
+  return interop::is_model_folder(path) || interop::is_model_folder(path / interop::kAveragesFolder);
 }
 
 base::Path folder_of_weights(const base::Path& path, const WeightsAsked& asked) {
   const auto& [choice, text, possible] = asked;
-  base::Path averages = path / checkpoint::kAveragesFolder;
+  base::Path averages = path / interop::kAveragesFolder;
   const bool averaged = interop::is_model_folder(averages);
   const bool raw = interop::is_model_folder(path);
   if (!choice.empty() && choice != run::kRawWeights && choice != run::kFirstAverage) {
@@ -22,15 +22,15 @@ base::Path folder_of_weights(const base::Path& path, const WeightsAsked& asked) 
   if (choice.empty() && averaged && raw) {
     throw base::ConfigError(
         "{}: it holds the weights unet/ and their averages {}/; wanted: {}, or the path of one of both", path.string(),
-        checkpoint::kAveragesFolder, possible);
+        interop::kAveragesFolder, possible);
   }
-  if (choice == run::kFirstAverage && !averaged && path.filename() != checkpoint::kAveragesFolder) {
+  if (choice == run::kFirstAverage && !averaged && path.filename() != interop::kAveragesFolder) {
     throw base::ConfigError("{}: {} holds no folder {} with averages; wanted: raw, or nothing", text, path.string(),
-                            checkpoint::kAveragesFolder);
+                            interop::kAveragesFolder);
   }
   if (choice == run::kRawWeights && !raw && averaged) {
     throw base::ConfigError("{}: {} holds averages alone, in {}; wanted: ema, or nothing", text, path.string(),
-                            checkpoint::kAveragesFolder);
+                            interop::kAveragesFolder);
   }
   return averaged && choice != run::kRawWeights ? averages : path;
 }

@@ -9,9 +9,6 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
-#include "checkpoint/folders.h"
-#include "checkpoint/model_files.h"
-#include "checkpoint/run_files.h"
 #include "comm/collectives.h"
 #include "denoise/adapter_base.h"
 #include "denoise/folder_weights.h"
@@ -23,6 +20,7 @@
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
 #include "interop/diffusers_writer.h"
+#include "interop/model_files.h"
 #include "interop/peft_config.h"
 #include "run/find_run.h"
 #include "run/run_folder.h"
@@ -242,8 +240,7 @@ LoadedModel load_folder(const base::Path& path, const std::string& weights, comm
                            .text = said.empty() ? fmt::format("{} {}", option, weights) : said,
                            .possible = fmt::format("{} raw or ema", option)};
   const bool averages = comm::ask_root(world, [&] { return folder_of_weights(path, asked) != path; });
-  LoadedModel model =
-      load_diffusers(averages ? path / checkpoint::kAveragesFolder : path, world, device, options.sides);
+  LoadedModel model = load_diffusers(averages ? path / interop::kAveragesFolder : path, world, device, options.sides);
   model.averages = averages;
   const bool named_averages = averages || weights == run::kFirstAverage;
   if (named_averages || !weights.empty()) model.description += named_averages ? ", ema weights" : ", raw weights";
@@ -268,9 +265,8 @@ LoadedModel load_folder(const base::Path& path, const std::string& weights, comm
                             asked.string());
   }
   throw base::OutputError("{}: not a run, a checkpoint or a diffusers model folder (no {}, {}, {} or {}/{}){}",
-                          asked.string(), checkpoint::kConfigName, checkpoint::kManifestName,
-                          checkpoint::kUNetConfigName, checkpoint::kUNetFolder, checkpoint::kUNetConfigName,
-                          interop::hub_hint(asked));
+                          asked.string(), checkpoint::kConfigName, checkpoint::kManifestName, interop::kUNetConfigName,
+                          interop::kUNetFolder, interop::kUNetConfigName, interop::hub_hint(asked));
 }
 
 }  // namespace

@@ -14,11 +14,11 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
-#include "checkpoint/model_files.h"
 #include "comm/collectives.h"
 #include "denoise/folder_weights.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
+#include "interop/model_files.h"
 #include "interop/peft_config.h"
 #include "interop/unet_json.h"
 #include "interop/written_model.h"
@@ -109,9 +109,9 @@ bool has_mean_model(const base::Path& path) {
 base::Path pretrained_folder(const ModelSource& source) {
   const base::Path path = *source.pretrained;
   const std::string& weights = source.pretrained_weights;
-  if (weights == run::kFirstAverage && !interop::is_model_folder(path / checkpoint::kAveragesFolder)) {
+  if (weights == run::kFirstAverage && !interop::is_model_folder(path / interop::kAveragesFolder)) {
     throw base::OutputError("{}: model.pretrained_weights = \"ema\", but it holds no folder {} with averages",
-                            path.string(), checkpoint::kAveragesFolder);
+                            path.string(), interop::kAveragesFolder);
   }
   return folder_of_weights(path, {.choice = weights,
                                   .text = fmt::format("{} \"{}\"", kWeightsKey, weights),

@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json_fields.h"
-#include "checkpoint/model_files.h"
+#include "checkpoint/run_files.h"
+#include "interop/model_files.h"
 #include "interop/unet_json.h"
 
 namespace ddpm::interop {
@@ -55,7 +56,7 @@ nn::UNet2DConfig read_config(const base::Path& path) {
     throw base::OutputError("{}: wanted: a diffusers config.json, or a folder with config.json or unet/config.json{}",
                             path.string(), hub_hint(path));
   }
-  const base::Path file = is_file(path) ? path : folder / checkpoint::kUNetConfigName;
+  const base::Path file = is_file(path) ? path : folder / kUNetConfigName;
   return unet_from_json(read_json(file), file.string());
 }
 
@@ -83,7 +84,7 @@ base::Path pipeline_folder(const base::Path& path) {
   const base::Path unet = unet_folder(path);
   if (unet.empty()) return path;
   const base::Path name = unet.filename();
-  return name == checkpoint::kUNetFolder || name == checkpoint::kAveragesFolder ? unet.parent_path() : unet;
+  return name == kUNetFolder || name == kAveragesFolder ? unet.parent_path() : unet;
 }
 
 void expect_images(const base::Path& path) {
@@ -120,8 +121,8 @@ nn::UNet2DConfig read_model_config(const base::Path& folder) {
 
 std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   // Pipelines of 2022, such as google/ddpm-cifar10-32, have all files in one folder.
-  base::Path file = pipeline_folder(folder) / checkpoint::kSchedulerFolder / checkpoint::kSchedulerConfigName;
-  if (!base::is_there(file)) file = pipeline_folder(folder) / checkpoint::kSchedulerConfigName;
+  base::Path file = pipeline_folder(folder) / kSchedulerFolder / kSchedulerConfigName;
+  if (!base::is_there(file)) file = pipeline_folder(folder) / kSchedulerConfigName;
   if (!base::is_there(file)) return std::nullopt;
   std::string text = base::posix_file_system()->read(file, kMaxJsonBytes);
   base::Json json = base::parse_json_file(with_named_numbers_as_texts(text), file.string(), kMaxJsonBytes);

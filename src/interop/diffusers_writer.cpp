@@ -4,13 +4,14 @@
 #include <ATen/ops/isfinite.h>
 
 #include "base/error.h"
-#include "checkpoint/model_files.h"
+#include "checkpoint/run_files.h"
 #include "checkpoint/safetensors.h"
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/card_text.h"
 #include "interop/diffusers_reader.h"
 #include "interop/field_unet.h"
+#include "interop/model_files.h"
 #include "interop/unet_json.h"
 #include "nn/config.h"
 
@@ -71,16 +72,16 @@ base::DType stored_type(at::ScalarType dtype) {
 void write_parts(base::FileSystem& files, const base::Path& folder, const WrittenModel& model) {
   const bool fits = nn::fits_diffusers(model.unet);
   files.create_directory(folder);
-  const base::Path unet = folder / checkpoint::kUNetFolder;
-  const base::Path scheduler = folder / checkpoint::kSchedulerFolder;
+  const base::Path unet = folder / kUNetFolder;
+  const base::Path scheduler = folder / kSchedulerFolder;
   files.create_directory(unet);
   files.create_directory(scheduler);
   write_json(files, folder / checkpoint::kModelIndexName, model_index(model));
-  write_json(files, unet / checkpoint::kUNetConfigName, unet_to_json(model.unet));
+  write_json(files, unet / kUNetConfigName, unet_to_json(model.unet));
   write_weights(files, unet / (fits ? "diffusion_pytorch_model.safetensors" : kFieldWeights), model.weights,
                 model.dtype);
   if (!fits) base::write_new_file(files, folder / kFieldModule, std::string(field_module()));
-  base::write_new_file(files, scheduler / checkpoint::kSchedulerConfigName, model.scheduler.text);
+  base::write_new_file(files, scheduler / kSchedulerConfigName, model.scheduler.text);
   write_json(files, folder / kNormalizationName, model.normalization);
   const std::vector<std::string>& names = model.card.class_names;
   if (!names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(names));

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json_fields.h"
-#include "checkpoint/model_files.h"
 #include "interop/field_unet.h"
+#include "interop/model_files.h"
 #include "interop/peft_config.h"
 #include "interop/weight_index.h"
 
@@ -155,8 +155,8 @@ WeightEntries checked_entries(const std::vector<checkpoint::SafetensorsFile>& fi
 
 base::Path unet_folder(const base::Path& path) {
   if (base::kind_of(path) == base::FileKind::regular) return base::parent_of(path);
-  for (const base::Path& folder : {path, path / checkpoint::kUNetFolder}) {
-    if (base::kind_of(folder / checkpoint::kUNetConfigName) == base::FileKind::regular) return folder;
+  for (const base::Path& folder : {path, path / kUNetFolder}) {
+    if (base::kind_of(folder / kUNetConfigName) == base::FileKind::regular) return folder;
   }
   return {};
 }

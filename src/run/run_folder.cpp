@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "checkpoint/folders.h"
-#include "checkpoint/model_files.h"
 #include "comm/collectives.h"
 #include "config/value.h"
 #include "run/fault.h"

@@ -4,10 +4,10 @@
 
 #include "base/version.h"
 #include "checkpoint/folders.h"
-#include "checkpoint/model_files.h"
 #include "checkpoint/run_files.h"
 #include "config/resolve.h"
 #include "denoise/image_record.h"
+#include "interop/model_files.h"
 
 namespace ddpm::train {
 namespace {
@@ -19,7 +19,7 @@ std::string last_part(const base::Path& path) {
 
 /// Whether the name of a folder says what it holds, not whose it is.
 bool is_usual_name(const std::string& name) {
-  return name == checkpoint::kUNetFolder || name == checkpoint::kModelFolder || name == checkpoint::kBestModelFolder ||
+  return name == interop::kUNetFolder || name == checkpoint::kModelFolder || name == checkpoint::kBestModelFolder ||
          name == checkpoint::kCheckpointsName || name.starts_with(checkpoint::kStepPrefix);
 }
 

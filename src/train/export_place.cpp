@@ -8,8 +8,9 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
-#include "checkpoint/model_files.h"
+#include "checkpoint/run_files.h"
 #include "interop/diffusers_reader.h"
+#include "interop/model_files.h"
 #include "interop/network_writer.h"
 #include "interop/written_model.h"
 
@@ -36,10 +37,10 @@ bool holds_only(const base::FileSystem& files, const base::Path& folder, const s
 bool is_export(const base::FileSystem& files, ExportFormat format, const base::Path& output) {
   switch (format) {
     case ExportFormat::diffusers:
-      return holds_only(files, output, {checkpoint::kModelIndexName, interop::kNormalizationName},
-                        {"README.md", "class_names.json", "export.py", "field_unet.py", interop::kMeanFolder,
-                         checkpoint::kModelIndexName, interop::kNormalizationName, checkpoint::kSchedulerFolder,
-                         checkpoint::kUNetFolder});
+      return holds_only(
+          files, output, {checkpoint::kModelIndexName, interop::kNormalizationName},
+          {"README.md", "class_names.json", "export.py", "field_unet.py", interop::kMeanFolder,
+           checkpoint::kModelIndexName, interop::kNormalizationName, interop::kSchedulerFolder, interop::kUNetFolder});
     case ExportFormat::peft:
       return holds_only(files, output, {"adapter_config.json", "README.md"},
                         {"README.md", "adapter_config.json", "adapter_model.safetensors"}) &&
