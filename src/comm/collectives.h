@@ -12,8 +12,12 @@
 
 namespace ddpm::comm {
 
+// All of them are collective over `comm`, and throw base::CommunicationError where a rank cannot be reached.
+
+/// Each of `values` becomes what `op` makes of the ranks' values in its place, of which all ranks give as many.
 void all_reduce(Communicator& comm, std::span<double> values, ReduceOp op);
 void all_reduce(Communicator& comm, std::span<int64_t> values, ReduceOp op);
+/// What `op` makes of the ranks' values, on every rank.
 double all_reduce(Communicator& comm, double value, ReduceOp op);
 int64_t all_reduce(Communicator& comm, int64_t value, ReduceOp op);
 
@@ -23,6 +27,7 @@ std::string broadcast(Communicator& comm, std::string text, int root = 0);
 std::vector<std::string> all_gather(Communicator& comm, const std::string& text);
 /// Everybody's values, as many of each rank, one rank's after the other's.
 std::vector<double> all_gather(Communicator& comm, std::span<const double> values);
+/// Returns when every rank has called it.
 void barrier(Communicator& comm);
 
 /// Throws base::CommunicationError on all ranks, naming the odd ones, unless all of them give the same `text` (a hash).

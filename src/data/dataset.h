@@ -118,10 +118,10 @@ class Dataset {
   /// that has returned, nothing of what they gave may be used. A read that fails looks at the file itself.
   void read_unconfirmed(int64_t first, int64_t count, std::span<std::byte> out) const;
 
-  /// The same of another one of fields() that is read in blocks.
+  /// Reads so many images of another one of fields() that is read in blocks, without the end of read_block().
   void read_unconfirmed(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
 
-  /// The same again, also of images that hold values that are not finite.
+  /// Reads as read_unconfirmed(), and takes images that hold values that are not finite.
   void read_any_values(std::size_t field, int64_t first, int64_t count, std::span<std::byte> out) const;
 
   /// Reads the part of one image's such field that begins at `begin` and reaches over `extent` along the axes of its

@@ -40,7 +40,7 @@ void read_window(const Dataset& dataset, const ImageWindows& windows, std::size_
 /// Bytes of images that are read together, where there are so many micro-batches.
 inline constexpr int64_t kReadTogetherBytes = int64_t{32} << 20;
 
-/// The same of one of so many ranks that read tiles of the same images: together they read what one would.
+/// Bytes that each of so many ranks reads together where they read tiles of the same images: kReadTogetherBytes in all.
 constexpr int64_t read_together_bytes(int64_t tiles) { return kReadTogetherBytes / tiles; }
 
 /// The most micro-batches of `batch_bytes` that a loader of `batches` in all holds at a time.

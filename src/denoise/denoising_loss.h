@@ -58,7 +58,7 @@ struct DenoisingLoss {
   [[nodiscard]] at::Tensor losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                   const nn::RandomContext& dropout) const;
 
-  /// The same of each channel by itself: float32 [n, C].
+  /// The losses() of each channel by itself: float32 [n, C].
   [[nodiscard]] at::Tensor channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                           const nn::RandomContext& dropout) const;
 

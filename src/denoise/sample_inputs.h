@@ -36,7 +36,7 @@ class SampleInputs {
   /// DatasetError for a dataset whose fields are not those of the training set. Collective.
   static SampleInputs open(const LoadedModel& model, const SampleInputOptions& options, const run::Runtime& runtime,
                            at::Device device);
-  /// The same of a dataset that is open, or of none; options.dataset is not read.
+  /// Takes a dataset that is open, or none, and refuses as open() does; options.dataset is not read.
   static SampleInputs of_set(const LoadedModel& model, const SampleInputOptions& options,
                              std::optional<data::Dataset> dataset, comm::Communicator& world, at::Device device);
   ~SampleInputs();

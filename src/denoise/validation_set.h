@@ -64,7 +64,7 @@ class ValidationSet {
   /// damaged image.
   [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const;
 
-  /// The same of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: GridLevel),
+  /// The losses() of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: GridLevel),
   /// float64 [size(), levels, channels]. Collective.
   [[nodiscard]] at::Tensor grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
                                        const std::function<void(int64_t done, int64_t total)>& progress = {}) const;

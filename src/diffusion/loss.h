@@ -17,7 +17,8 @@ namespace ddpm::diffusion {
 at::Tensor per_sample_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {},
                            const at::Tensor& pixels = {});
 
-/// The same of each channel by itself, [N, C]: its mean over the channels is per_sample_loss() but for rounding.
+/// Mean squared error of each channel of each image, [N, C], with the arguments of per_sample_loss(), which is its mean
+/// over the channels but for rounding.
 at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& valid = {},
                             const at::Tensor& pixels = {});
 

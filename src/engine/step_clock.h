@@ -22,7 +22,7 @@ class StepClock {
   void launched(double data_wait, double comm_wait);
   /// Returns the times of the oldest step under way. Collective.
   StepTimes end(comm::Communicator& comm);
-  /// The same of this rank alone.
+  /// What end() has returned last, of this rank alone.
   [[nodiscard]] const StepTimes& own() const { return own_; }
 
  private:

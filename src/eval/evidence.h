@@ -61,7 +61,7 @@ struct Evidence {
 
 /// The mean of each statistic over the sets of A, with its error over units, sets and data.
 std::vector<Estimate> estimates_of(const Evidence& evidence, std::span<const Statistic> statistics);
-/// The same of one set alone, of statistics that ask for nothing else.
+/// The estimates of one set alone, of statistics that ask for nothing else.
 std::vector<Estimate> estimates_of(const BlockSums& set, std::span<const Statistic> statistics);
 
 /// A statistic of A, of B, and of A less B with its error.

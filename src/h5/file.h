@@ -82,8 +82,8 @@ class Array {
   /// it, and what lies between near ones.
   void read_window(int64_t row, std::span<const int64_t> begin, std::span<const int64_t> extent,
                    std::span<std::byte> out) const;
-  /// The same of rows [first, first + n): `begin` and `extent` are along all axes, that of the rows first, whose end is
-  /// not passed.
+  /// Reads windows as read_window() does, of rows [first, first + n): `begin` and `extent` are along all axes, that of
+  /// the rows first, whose end is not passed.
   void read_windows(std::span<const int64_t> begin, std::span<const int64_t> extent, std::span<std::byte> out) const;
   /// Reads rows [first, first + n) of any integer type as int64; `out` has n · (elements per row). Throws for a uint64
   /// that int64 cannot hold.

@@ -34,7 +34,8 @@ class UNetWeights {
   /// Opens the files and reads their headers. Throws base::OutputError (exit code 4) that lists missing and unexpected
   /// names and wrong shapes.
   UNetWeights(const base::Path& folder, const ExpectedShapes& expected);
-  /// The same of a folder that PEFT wrote: the adapters in its adapter_model.safetensors, by nn::Adapter's names.
+  /// Opens the adapters in a folder that PEFT wrote, its adapter_model.safetensors, by nn::Adapter's names. Throws as
+  /// the constructor does.
   static UNetWeights of_adapters(const base::Path& folder, const ExpectedShapes& expected);
 
   /// The type of a weight in the file, a floating one. `name` is one of those expected, here and below.

@@ -45,7 +45,7 @@ struct ActivationCount {
   [[nodiscard]] int64_t saved() const;
   /// The largest sum of the formula above.
   [[nodiscard]] int64_t peak() const { return peak({0, std::ssize(units)}, 1); }
-  /// The same of some units alone, which have run `passes` forward passes before the first backward.
+  /// The peak of some units alone, which have run `passes` forward passes before the first backward.
   [[nodiscard]] int64_t peak(layout::Range some, int64_t passes) const;
 };
 
