@@ -180,7 +180,7 @@ Field make_field(FieldRole role, std::string path, std::vector<int64_t> shape, D
               .variables = {},
               .per_set = per_set};
   const RoleRule rule = rule_of(role);
-  if (!rule.has_variables || !has_axes(field, rule) || field.shape.back() > kMaxChannels) return field;
+  if (!has_variables(role) || !has_axes(field, rule) || field.shape.back() > kMaxChannels) return field;
   for (int64_t c = 0; c < field.shape.back(); ++c) {
     const bool channels = rule.axes == 3;
     field.variables.push_back({.name = channels ? channel_name(field.format(), c) : fmt::format("parameter {}", c),
