@@ -12,7 +12,7 @@
 
 namespace ddpm::comm {
 
-// All of them are collective over `comm`, and throw as its operations do.
+// All of them are collective over `comm`, and throw base::CommunicationError where a rank cannot be reached.
 
 /// Each of `values` becomes what `op` makes of the ranks' values in its place, of which all ranks give as many.
 void all_reduce(Communicator& comm, std::span<double> values, ReduceOp op);

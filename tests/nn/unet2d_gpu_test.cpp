@@ -1,6 +1,6 @@
 // UNet2D on a GPU against diffusers' UNet2DModel on a CPU, for every golden file, and in bf16 against itself in
 // float32.
-#include <ATen/ForwardContext.h>
+#include <ATen/Context.h>
 #include <ATen/ops/mse_loss.h>
 #include <gtest/gtest.h>
 

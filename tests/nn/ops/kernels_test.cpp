@@ -1,7 +1,7 @@
 // Which kernels are chosen; nn_ops_test.default runs this with the baseline's.
 #include "nn/ops/cpu/kernels.h"
 
-#include <ATen/ForwardContext.h>
+#include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <gtest/gtest.h>
 
