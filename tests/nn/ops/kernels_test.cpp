@@ -9,7 +9,7 @@ namespace ddpm::nn::cpu {
 namespace {
 
 const Kernels* chosen(bool reproducible) {
-  at::ForwardContext& torch = at::globalContext();
+  at::Context& torch = at::globalContext();
   torch.setDeterministicAlgorithms(reproducible, /*warn_only=*/false);
   const Kernels* const kernel = &kernels();
   torch.setDeterministicAlgorithms(false, /*warn_only=*/false);
