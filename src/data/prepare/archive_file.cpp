@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/file_error.h"
+#include "data/prepare/npz.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -113,6 +114,12 @@ struct ArchiveFile::State {
   std::unique_ptr<archive, FreeReader> reader;
   archive_entry* entry = nullptr;  // of the reader
 
+  /// Whether it is an archive of this format that is not packed as a whole.
+  [[nodiscard]] bool is_plain(int format) const {
+    return (archive_format(reader.get()) & ARCHIVE_FORMAT_BASE_MASK) == format &&
+           archive_filter_code(reader.get(), 0) == ARCHIVE_FILTER_NONE;
+  }
+
   /// A tar file that was cut between two entries reads as one of fewer entries: its end tells.
   void expect_end_of_tar() const {
     constexpr uint64_t kBlock = 512;
@@ -160,6 +167,7 @@ std::optional<ArchiveEntry> ArchiveFile::next() {
   if (s.input.error) s.fail();
   if (status == ARCHIVE_EOF) {
     if (is_plain_tar()) s.expect_end_of_tar();
+    if (s.is_plain(ARCHIVE_FORMAT_ZIP)) expect_zip_end(s.input.file);
     return std::nullopt;
   }
   if (status != ARCHIVE_OK && status != ARCHIVE_WARN) s.fail();
@@ -180,11 +188,7 @@ uint64_t ArchiveFile::position() const {
   return static_cast<uint64_t>(archive_read_header_position(state_->reader.get()));
 }
 
-bool ArchiveFile::is_plain_tar() const {
-  archive* reader = state_->reader.get();
-  return (archive_format(reader) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR &&
-         archive_filter_code(reader, 0) == ARCHIVE_FILTER_NONE;
-}
+bool ArchiveFile::is_plain_tar() const { return state_->is_plain(ARCHIVE_FORMAT_TAR); }
 
 std::optional<std::string> ArchiveFile::read(uint64_t max_bytes) {
   constexpr std::size_t kPiece = std::size_t{1} << 18U;

@@ -41,7 +41,7 @@ class Record {
   }
 
   [[noreturn]] void malformed(std::string_view what) const {
-    throw DatasetError("{}: no whole .npz file: {}", path_.string(), what);
+    throw DatasetError("{}: no whole zip archive: {}", path_.string(), what);
   }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] uint64_t number(std::size_t at, std::size_t width) const {
@@ -109,6 +109,10 @@ void widen(NpzMember& member, const Record& directory, std::size_t at, std::size
 }
 
 }  // namespace
+
+void expect_zip_end(const base::InputFile& file) {
+  base::read_as<DatasetError>([&] { static_cast<void>(find_directory(file)); });
+}
 
 std::vector<NpzMember> list_npz(const base::InputFile& file) {
   return base::read_as<DatasetError>([&] {

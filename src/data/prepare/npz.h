@@ -23,6 +23,10 @@ struct NpzMember {
   uint64_t size = 0;    ///< bytes unpacked
 };
 
+/// Throws DatasetError unless the file ends as a zip archive does, with the directory of what it holds. One that was
+/// cut between two files has none.
+void expect_zip_end(const base::InputFile& file);
+
 /// The archive's .npy files, in its order. Encrypted files, archives in several parts, and methods other than "stored"
 /// and "deflated" are refused. Throws DatasetError.
 std::vector<NpzMember> list_npz(const base::InputFile& file);

@@ -142,6 +142,9 @@ class Archives(Case):
         self.refused(3, "none.tar", self.write("none.tar", b"no archive" * 100), *self.size)
         self.refused(3, "empty.zip", self.write("empty.zip", b""), *self.size)
         self.refused(3, "no file in it ends in .png", self.tar("other.tar", files={"a.txt": b"x"}), *self.size)
+        stored = self.zip("a.zip", zipfile.ZIP_STORED).read_bytes()
+        for end in (stored.rindex(b"PK\3\4"), stored.index(b"PK\1\2"), len(stored) - 22):  # without the last file, or directory
+            self.refused(3, "it has no directory at its end", self.write("cut.zip", stored[:end]), *self.size)
         twice = self.root / "twice.tar"
         with tarfile.open(twice, "w") as tar:
             for _ in range(2):
