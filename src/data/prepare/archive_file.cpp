@@ -136,6 +136,7 @@ struct ArchiveFile::State {
       base::read_as<base::DatasetError>([&] { std::rethrow_exception(std::exchange(input.error, nullptr)); });
     }
     if (archive_errno(reader.get()) == ENOMEM) throw std::bad_alloc();
+    if (is_plain(ARCHIVE_FORMAT_ZIP)) expect_zip_end(input.file);  // a better message of one that was cut
     const char* message = archive_error_string(reader.get());
     throw base::DatasetError("{}: the archive is damaged: {}", input.file.path().string(),
                              message != nullptr ? message : "it cannot be read");
