@@ -210,15 +210,15 @@ void PretrainedWeights::warn_of_changes(const ModelSource& source, const nn::UNe
 }
 
 void PretrainedWeights::open_adapter_folder(const base::Logger& log) {
+  file_.emplace([this] { return interop::UNetWeights::of_adapters(path_, wanted_); }, wanted_, world_);
+  stored_ = wanted_;
+  description_ = path_.string();
   comm::do_on_root(world_, [&] {
     const double dropout = interop::read_peft_dropout(path_);
     if (dropout == 0.0) return;
     log.warn("{}: its adapters were trained with lora_dropout = {}; training goes on without it", path_.string(),
              dropout);
   });
-  file_.emplace([this] { return interop::UNetWeights::of_adapters(path_, wanted_); }, wanted_, world_);
-  stored_ = wanted_;
-  description_ = path_.string();
 }
 
 void PretrainedWeights::expect_trained_beside(const AdapterBase& base) {

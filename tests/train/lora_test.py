@@ -308,7 +308,7 @@ class Lora(unittest.TestCase):
             (4, "'peft_type' is", changed("ia3", peft_type="IA3")),
             (4, "'r' is", changed("wide", r=10**9)),
             (4, "'target_modules' is", changed("pattern", target_modules=".*")),
-            (4, "does not fit the model", changed("fewer", target_modules=["to_q"])),
+            (4, "does not fit the model", changed("fewer", target_modules=["to_q"], lora_dropout=0.5)),
             (4, 'names 2 layers, first "conv9", but none of the model', changed("none", target_modules=["conv9", "q_proj"])),
             (4, "holds no adapters", {"lora_adapters": str(begun / "model")}),
             (4, "hf download someone/adapters", {"lora_adapters": "someone/adapters"}),
@@ -327,6 +327,7 @@ class Lora(unittest.TestCase):
                 self.assertEqual(process.returncode, code, process.stderr)
                 self.assertTrue(says(process.stderr, phrase), process.stderr)
                 self.assertEqual(process.stderr.count("ddpm: error:"), 1, process.stderr)
+                self.assertNotIn("goes on without it", process.stderr)
                 self.assertLess(len(process.stderr), 1000, process.stderr)
                 self.assertFalse(run.exists())
 
