@@ -12,6 +12,7 @@
 #include "interop/diffusers_reader.h"
 #include "interop/model_files.h"
 #include "interop/network_writer.h"
+#include "interop/peft_config.h"
 #include "interop/written_model.h"
 
 namespace ddpm::train {
@@ -42,8 +43,8 @@ bool is_export(const base::FileSystem& files, ExportFormat format, const base::P
           {"README.md", "class_names.json", "export.py", "field_unet.py", interop::kMeanFolder,
            checkpoint::kModelIndexName, interop::kNormalizationName, interop::kSchedulerFolder, interop::kUNetFolder});
     case ExportFormat::peft:
-      return holds_only(files, output, {"adapter_config.json", "README.md"},
-                        {"README.md", "adapter_config.json", "adapter_model.safetensors"}) &&
+      return holds_only(files, output, {interop::kAdapterConfig, "README.md"},
+                        {"README.md", interop::kAdapterConfig, interop::kAdapterWeights}) &&
              beginning_of(output / "README.md").find("trained with ddpm") != std::string::npos;
     case ExportFormat::torchscript:
       return beginning_of(output).find(std::string("/extra/") + interop::kProducer) != std::string::npos;
