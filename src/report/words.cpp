@@ -64,7 +64,13 @@ std::string rate_text(double value) {
   return number_text(value, 3);
 }
 
-std::string change_text(double share) { return with_minus(fmt::format("{:+.2g} %", 100.0 * share)); }
+std::string change_text(double share) {
+  constexpr double kMost = 1e15;
+  const double percent = 100.0 * share;
+  const double size = std::abs(percent);
+  return with_minus(size >= 10.0 && size < kMost ? fmt::format("{:+.0f} %", percent)
+                                                 : fmt::format("{:+.2g} %", percent));
+}
 
 std::string share_text(double share) {
   const double percent = 100.0 * share;

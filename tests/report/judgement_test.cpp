@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "report/words.h"
+
 namespace ddpm::report {
 namespace {
 
@@ -43,6 +45,12 @@ void expect_counsel(const Measures& m, const Expected& expected, const std::stri
   EXPECT_EQ(counsel.about, expected.about) << counsel.text;
   EXPECT_EQ(counsel.tone, expected.tone) << counsel.text;
   EXPECT_NE(counsel.text.find(words), std::string::npos) << counsel.text;
+}
+
+TEST(Words, AChangeIsToldInDigits) {
+  EXPECT_EQ(change_text(-1.3), "−130 %");
+  EXPECT_EQ(change_text(0.996), "+100 %");
+  EXPECT_EQ(change_text(0.042), "+4.2 %");
 }
 
 TEST(Judgement, ARunThatTrains) {
