@@ -181,8 +181,8 @@ class FieldFit {
                          const std::vector<ChannelStatistics>& plain) const {
     for (std::size_t v = 0; v < kinds.size(); ++v) {
       if (kinds[v] != TransformKind::log1p || plain[v].min > -1.0) continue;
-      throw DatasetError("{}: log1p takes values above -1, the least one of {} is {}", dataset_.path().string(),
-                         field.name + "/" + field.variables[v].name, plain[v].min);
+      throw DatasetError("--transform: log1p takes values above -1, the least one of {}/{} is {}", field.name,
+                         field.variables[v].name, plain[v].min);
     }
   }
 

@@ -72,12 +72,10 @@ bool clip_sample_of(const base::FileSystem& files, const base::Path& run) {
 
 }  // namespace
 
-std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world) {
-  if (dataset.image().dtype != base::DType::f32) return std::nullopt;
-  ImageValues values{.channels = dataset.info().statistics, .origin = "all images"};
+ImageValues stored_values(const data::Dataset& dataset, comm::Communicator& world) {
+  ImageValues values{.channels = dataset.info().statistics, .origin = kAllImages};
   if (values.channels.empty() && dataset.image().bytes() > static_cast<std::size_t>(kSampleBytes)) {
     values = {.channels = data::statistics_of_bands(world, dataset), .origin = "sampled rows"};
-    if (values.channels.empty()) return std::nullopt;  // no mask says of any of their pixels that it is valid
   } else if (values.channels.empty()) {
     const auto seen =
         data::survey(world, dataset, {.most_images = data::sample_size(dataset, kSampleImages, kSampleBytes)});
@@ -85,15 +83,27 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
       if (seen.unusable > 0) throw base::DatasetError("{}", seen.faults.front());
     });
     values = {.channels = seen.statistics,
-              .origin = seen.images == dataset.size() ? "all images" : fmt::format("{} sampled images", seen.images)};
+              .origin = seen.images == dataset.size() ? kAllImages : fmt::format("{} sampled images", seen.images)};
   }
   const auto& variables = dataset.info().image_field().variables;
+  for (std::size_t c = 0; c < values.channels.size(); ++c) values.names.push_back(variables[c].name);
+  return values;
+}
+
+std::optional<ImageValues> model_values(const data::Dataset& dataset, const ImageValues& stored) {
+  if (dataset.image().dtype != base::DType::f32 || stored.channels.empty()) return std::nullopt;
+  const auto& variables = dataset.info().image_field().variables;
   if (std::ranges::any_of(variables, [](const data::Variable& v) { return !v.transform.is_affine(); })) return {};
+  ImageValues values = stored;
   for (std::size_t c = 0; c < values.channels.size(); ++c) {
     values.channels[c] = normalized(values.channels[c], variables[c].transform.map());
-    values.names.push_back(variables[c].name);
   }
   return values;
+}
+
+std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world) {
+  if (dataset.image().dtype != base::DType::f32) return std::nullopt;
+  return model_values(dataset, stored_values(dataset, world));
 }
 
 std::vector<std::string> value_warnings(const ImageValues& values, const diffusion::SchedulerConfig& scheduler,
@@ -124,14 +134,12 @@ std::vector<std::string> value_warnings(const ImageValues& values, const diffusi
   return warnings;
 }
 
-std::optional<ImageValues> warn_of_values(const data::Dataset& dataset, const diffusion::SchedulerConfig& scheduler,
-                                          const run::Runtime& runtime) {
-  auto values = image_values(dataset, runtime.session.world());
-  if (!values) return std::nullopt;
+void warn_of_values(const std::optional<ImageValues>& values, const diffusion::SchedulerConfig& scheduler,
+                    const data::Dataset& dataset, const base::Logger& log) {
+  if (!values) return;
   for (const std::string& warning : value_warnings(*values, scheduler, dataset.path().string())) {
-    runtime.log.warn("{}", warning);
+    log.warn("{}", warning);
   }
-  return values;
 }
 
 bool settled_clip_sample(const diffusion::SchedulerConfig& scheduler, const data::Dataset& dataset,

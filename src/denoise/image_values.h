@@ -1,4 +1,4 @@
-// Tells training of a float32 set's values before the first step: their scale, and whether samples are cut.
+// What a set's images hold, as training tells it before the first step: their scale, and whether samples are cut.
 //
 // 8-bit images always lie in [-1, 1]. The values of a float32 set may be anything, in units of its maker, while the
 // noise that diffusion adds has mean 0 and deviation 1, and clipping leaves nothing outside ±clip_sample_range.
@@ -21,16 +21,23 @@ inline constexpr double kFarMean = 3.0;
 inline constexpr double kLeastDeviation = 0.1;
 inline constexpr double kGreatestDeviation = 10.0;
 
-/// Values as the model sees them: after normalization.
 struct ImageValues {
   std::vector<data::ChannelStatistics> channels;
   std::vector<std::string> names = {};  ///< of the channels: the variables of the set
-  std::string origin;                   ///< "all images", or "256 sampled images"
+  std::string origin;                   ///< kAllImages, or "256 sampled images"
 };
+inline constexpr const char* kAllImages = "all images";
 
-/// Returns the values of a float32 set, from dataset.json or from a sample of a bare .h5 file's images that is bounded
-/// in number and bytes. Returns nothing for an 8-bit set, and where a transform is not affine. Collective. An
-/// image that cannot be used throws DatasetError's code on all ranks.
+/// The values as they are stored: from dataset.json, or from a sample of a bare .h5 file's images that is bounded in
+/// number and bytes. There are no channels where no mask says of any pixel that it is valid. Collective. An image that
+/// cannot be used throws DatasetError's code on all ranks.
+ImageValues stored_values(const data::Dataset& dataset, comm::Communicator& world);
+
+/// The values as the model sees them, after normalization. Returns nothing for an 8-bit set, without channels, and
+/// where a transform is not affine.
+std::optional<ImageValues> model_values(const data::Dataset& dataset, const ImageValues& stored);
+
+/// model_values() of the stored_values() of a set. Collective; throws as stored_values() does.
 std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Communicator& world);
 
 /// A sentence with the numbers for each thing that is likely a mistake: values far from unit scale, and clipping that
@@ -38,9 +45,9 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
 std::vector<std::string> value_warnings(const ImageValues& values, const diffusion::SchedulerConfig& scheduler,
                                         const std::string& path);
 
-/// Looks at the values, warns, and returns them. Collective; throws as image_values() does.
-std::optional<ImageValues> warn_of_values(const data::Dataset& dataset, const diffusion::SchedulerConfig& scheduler,
-                                          const run::Runtime& runtime);
+/// Logs these sentences; none without values.
+void warn_of_values(const std::optional<ImageValues>& values, const diffusion::SchedulerConfig& scheduler,
+                    const data::Dataset& dataset, const base::Logger& log);
 
 /// The value of diffusion.clip_sample where `scheduler` does not set it: true for 8-bit images. For a float32 set it is
 /// the value that the run in the folder `run` has (which decided when clipping was always on), or false, and a line

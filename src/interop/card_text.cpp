@@ -43,14 +43,16 @@ std::string_view kind_of(diffusion::Formulation formulation) {
 }
 
 /// A table of the training set's channels; of many channels the first ones.
-std::string statistics_text(const std::vector<CardStatistics>& statistics) {
+std::string statistics_text(const ModelCard& card) {
   constexpr std::size_t kShown = 16;
+  const std::vector<CardStatistics>& statistics = card.statistics;
   if (statistics.empty()) return "";
   std::string text = "\n| channel, as stored | mean | deviation | least | greatest |\n|---|---|---|---|---|\n";
   for (std::size_t i = 0; i < std::min(kShown, statistics.size()); ++i) {
     const auto& [channel, mean, deviation, min, max] = statistics[i];
     text += fmt::format("| {} | {:.6g} | {:.6g} | {:.6g} | {:.6g} |\n", one_line(channel), mean, deviation, min, max);
   }
+  if (!card.counted_over.empty()) text += fmt::format("\nCounted over {}.\n", one_line(card.counted_over));
   return text + (statistics.size() > kShown ? fmt::format("\n({} channels in all.)\n", statistics.size()) : "");
 }
 
@@ -81,7 +83,7 @@ std::string training_text(const ModelCard& card, at::ScalarType dtype) {
   if (card.validation) {
     text += row("validation loss", fmt::format("{:.6g} on {}", card.validation->loss, card.validation->dataset));
   }
-  return text + row("hardware", card.hardware) + row("software", card.versions) + statistics_text(card.statistics);
+  return text + row("hardware", card.hardware) + row("software", card.versions) + statistics_text(card);
 }
 
 std::string head_text(const ModelCard& card, std::string_view kind) {

@@ -10,7 +10,7 @@
 
 namespace ddpm::interop {
 
-/// Over all stored values of one channel of the training set.
+/// Over stored values of one channel of the training set.
 struct CardStatistics {
   std::string channel;
   double mean = 0.0;
@@ -33,6 +33,7 @@ struct ModelCard {
   std::string dataset_hash = {};                  ///< its content hash, as `ddpm data inspect --json` shows it
   int64_t dataset_images = 0;                     ///< 0: unknown
   std::vector<CardStatistics> statistics = {};    ///< of the training set's channels; empty: not known
+  std::string counted_over = {};                  ///< by them: "256 sampled images"; empty: all images
   std::string earlier_datasets = {};              ///< the sets before, of a run that went on with another one
   std::string started_from = {};                  ///< the name of the folder that training started from
   int64_t steps = 0;                              ///< optimizer steps

@@ -226,8 +226,9 @@ std::string run_text(const run::RunFolder& run, const Beginning& beginning) {
 /// Finds out what comes to training from its data: images, their values, the duration, validation and samples.
 std::string data_text(const train::Config& config, data::Dataset& dataset, const train::FittedModel& model,
                       const run::Runtime& runtime) {
-  std::string text =
-      images_text(dataset, model) + values_text(denoise::warn_of_values(dataset, config.diffusion.scheduler, runtime));
+  const auto values = denoise::image_values(dataset, runtime.session.world());
+  denoise::warn_of_values(values, config.diffusion.scheduler, dataset, runtime.log);
+  std::string text = images_text(dataset, model) + values_text(values);
   text += duration_text(config, data::images_per_epoch(dataset.parts()));
   denoise::warn_of_boundaries(config.model, dataset, runtime.log);
   denoise::warn_of_missing_times(dataset, runtime.log);

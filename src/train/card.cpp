@@ -74,6 +74,7 @@ interop::ModelCard card_of(const Configuration& configuration, const base::Path&
   if (config.model_source.pretrained) card.started_from = model_name(*config.model_source.pretrained);
   card.earlier_datasets = text_of_earlier(facts.history);
   card.statistics = facts.training.statistics;
+  card.counted_over = facts.training.counted_over;
   card.class_names = facts.class_names;
   card.steps = facts.progress.step;
   card.images_seen = facts.progress.images_seen;

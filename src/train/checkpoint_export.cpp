@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/isfinite.h>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -57,7 +58,9 @@ Description describe_checkpoint(const denoise::LoadedModel& model) {
 interop::WrittenScheduler scheduler_of(const base::Path& folder) {
   const auto file = interop::read_scheduler(folder);
   if (!file) return diffusion::scheduler_defaults(diffusion::SamplerType::ddpm);
-  const diffusion::Formulation formulation = diffusion::formulation_of(file->json, file->path.string());
+  const std::string origin = file->path.string();
+  static_cast<void>(diffusion::read_scheduler(file->json, diffusion::SamplerType::ddpm, origin));  // it can be used
+  const diffusion::Formulation formulation = diffusion::formulation_of(file->json, origin);
   const std::string_view known = diffusion::scheduler_class(formulation);
   return {formulation, file->class_name.empty() ? std::string(known) : file->class_name, file->text};
 }
@@ -144,6 +147,14 @@ void write_network(const denoise::LoadedModel& model, const ExportRequest& reque
                                        : interop::write_torchscript(files, request.output, network);
 }
 
+void expect_finite(const nn::UNet2D& unet, const base::Path& source) {
+  for (const nn::Parameter* parameter : unet.parameters()) {
+    if (at::isfinite(parameter->value).all().item<bool>()) continue;
+    throw base::OutputError("{}: {} holds values that are not finite; wanted: a model whose weights are numbers",
+                            source.string(), parameter->name);
+  }
+}
+
 /// On rank 0; the other ranks have the model without its weights.
 denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime,
                                   const denoise::LoadOptions& options = {}) {
@@ -168,6 +179,8 @@ std::string export_checkpoint(const ExportRequest& request, const run::Runtime& 
   const base::Path source = base::plain_path(std::filesystem::absolute(request.source));
   comm::do_on_root(world, [&] {
     denoise::expect_use_of_base(request.adapter_base, model.adapters.has_value(), request.source);
+    expect_finite(*model.unet, request.source);
+    if (model.mean) expect_finite(*model.mean->unet, request.source / interop::kMeanFolder);
     if (model.adapters) expect_apart(request.output, model.adapters->base, "the model that the adapters belong to");
     if (request.format == ExportFormat::peft) return write_adapters(model, request, runtime.files);
     if (request.format != ExportFormat::diffusers) return write_network(model, request, runtime.files);

@@ -16,19 +16,6 @@
 namespace ddpm::train {
 namespace {
 
-/// A channel whose values are not finite numbers has none that a card, or a file of JSON, could tell.
-std::vector<interop::CardStatistics> statistics_of(const data::DatasetInfo& info) {
-  std::vector<interop::CardStatistics> statistics;
-  const std::vector<data::Variable>& channels = info.image_field().variables;
-  for (std::size_t i = 0; i < info.statistics.size() && i < channels.size(); ++i) {
-    const auto& [mean, deviation, min, max] = info.statistics[i];
-    if (!std::isfinite(mean) || !std::isfinite(deviation) || !std::isfinite(min) || !std::isfinite(max)) continue;
-    const std::string unit = channels[i].unit.empty() ? "" : fmt::format(" [{}]", channels[i].unit);
-    statistics.push_back({channels[i].name + unit, mean, deviation, min, max});
-  }
-  return statistics;
-}
-
 /// What this rank computes with, and the versions beneath it.
 struct Device {
   std::string name;
@@ -55,8 +42,20 @@ TrainingFacts gather_facts(const Task& task, const run::Runtime& runtime) {
                               task.place.device.is_cuda() ? "GPU" : "CPU", name.empty() ? "" : ": ", name),
       .software = fmt::format("LibTorch {}.{}.{}, {}{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH,
                               comm::mpi_library_version(), versions),
-      .program = base::kVersion,
-      .statistics = statistics_of(task.dataset.info())};
+      .program = base::kVersion};
+}
+
+void RememberedFacts::set_statistics(const denoise::ImageValues& stored, const data::DatasetInfo& info) {
+  const std::vector<data::Variable>& channels = info.image_field().variables;
+  facts_.statistics.clear();
+  for (std::size_t i = 0; i < stored.channels.size() && i < channels.size(); ++i) {
+    const auto& [mean, deviation, min, max] = stored.channels[i];
+    // A channel whose values are not finite numbers has none that a card, or a file of JSON, could tell.
+    if (!std::isfinite(mean) || !std::isfinite(deviation) || !std::isfinite(min) || !std::isfinite(max)) continue;
+    const std::string unit = channels[i].unit.empty() ? "" : fmt::format(" [{}]", channels[i].unit);
+    facts_.statistics.push_back({channels[i].name + unit, mean, deviation, min, max});
+  }
+  facts_.counted_over = stored.origin == denoise::kAllImages ? "" : stored.origin;
 }
 
 void RememberedFacts::write(checkpoint::SaveRequest& request) {

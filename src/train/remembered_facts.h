@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "data/format.h"
+#include "denoise/image_values.h"
 #include "run/runtime.h"
 #include "train/callback.h"
 #include "train/task.h"
@@ -10,12 +12,15 @@
 
 namespace ddpm::train {
 
-/// The training set's statistics, and what all ranks compute with. Collective, for the number of hosts.
+/// What all ranks compute with. Collective, for the number of hosts.
 TrainingFacts gather_facts(const Task& task, const run::Runtime& runtime);
 
 class RememberedFacts final : public Callback {
  public:
   explicit RememberedFacts(TrainingFacts facts) : facts_(std::move(facts)) {}
+
+  /// Remembers the statistics of the training set's channels.
+  void set_statistics(const denoise::ImageValues& stored, const data::DatasetInfo& info);
 
   void write(checkpoint::SaveRequest& request) override;
   [[nodiscard]] const TrainingFacts& facts() const { return facts_; }

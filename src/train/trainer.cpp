@@ -137,7 +137,10 @@ void Trainer::train() {
 
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
-  denoise::warn_of_values(task_.dataset, config_.diffusion.scheduler, runtime_);
+  const denoise::ImageValues stored = denoise::stored_values(task_.dataset, world_);
+  facts_.set_statistics(stored, task_.dataset.info());
+  denoise::warn_of_values(denoise::model_values(task_.dataset, stored), config_.diffusion.scheduler, task_.dataset,
+                          log_);
   denoise::warn_of_boundaries(config_.model, task_.dataset, runtime_.log);
   denoise::warn_of_missing_times(task_.dataset, runtime_.log);
   base_weights_.read(model_);

@@ -12,6 +12,7 @@ constexpr const char* kHardware = "training_hardware";
 constexpr const char* kSoftware = "training_software";
 constexpr const char* kProgram = "training_program";
 constexpr const char* kStatistics = "training_statistics";
+constexpr const char* kCountedOver = "training_statistics_of";
 constexpr uint64_t kMaxStatisticsBytes = uint64_t{64} << 20U;
 
 interop::CardStatistics parse_statistics(const base::Json& json, const std::string& place) {
@@ -31,7 +32,9 @@ void write_training_facts(const TrainingFacts& facts, base::Json& state) {
   for (const auto& [channel, mean, deviation, min, max] : facts.statistics) {
     list.push_back({{"channel", channel}, {"mean", mean}, {"deviation", deviation}, {"min", min}, {"max", max}});
   }
-  if (!list.empty()) state[kStatistics] = list.dump();
+  if (list.empty()) return;
+  state[kStatistics] = list.dump();
+  if (!facts.counted_over.empty()) state[kCountedOver] = facts.counted_over;
 }
 
 TrainingFacts read_training_facts(const base::Json& state, const std::string& origin) {
@@ -43,6 +46,7 @@ TrainingFacts read_training_facts(const base::Json& state, const std::string& or
   const base::Json list = base::parse_json_file(fields.text(kStatistics), place, kMaxStatisticsBytes);
   if (!list.is_array()) throw base::OutputError("{} is {}; a list is wanted", place, base::excerpt(list));
   for (const base::Json& item : list) facts.statistics.push_back(parse_statistics(item, place));
+  facts.counted_over = text(kCountedOver);
   return facts;
 }
 

@@ -360,6 +360,28 @@ class Export(unittest.TestCase):
             self.assertFalse((WORK / "large-16").exists())
         export(large, WORK / "large-16", "--dtype", "bf16")
 
+    def test_a_model_that_nothing_could_use(self):
+        unet = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet")
+        pipeline = DDPMPipeline(unet, DDPMPipeline.from_pretrained(self.run_folder / "model").scheduler)
+        odd = WORK / "odd"
+        pipeline.save_pretrained(odd)
+        scheduler = odd / "scheduler/scheduler_config.json"
+        text = scheduler.read_text()
+        for before, after in (('"beta_schedule": "linear"', '"beta_schedule": "cubic"'),
+                              ('"num_train_timesteps": 1000', '"num_train_timesteps": -1000')):  # fmt: skip
+            self.assertIn(before, text)
+            scheduler.write_text(text.replace(before, after))
+            said = export(odd, WORK / "odd-copy", check=False)
+            self.expect_refused(said, str(scheduler), after.split('"')[1], after.split()[1].strip('"'))
+            self.assertFalse((WORK / "odd-copy").exists())
+        scheduler.write_text(text)
+        unet.conv_out.bias.data[0] = float("nan")
+        pipeline.save_pretrained(odd)
+        for form in ("diffusers", "torchscript", "onnx"):
+            said = export(odd, WORK / "odd-copy", "--format", form, check=False)
+            self.expect_refused(said, f"{odd}: conv_out.bias holds values that are not finite")
+            self.assertFalse((WORK / "odd-copy").exists())
+
 
 if __name__ == "__main__":
     unittest.main()

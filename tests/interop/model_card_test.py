@@ -106,6 +106,23 @@ class Card(unittest.TestCase):
             results = other.data.eval_results
             self.assertEqual([r.metric_value for r in results or []], [] if weights == "raw" else [losses[step]])
 
+    def test_a_file_that_records_no_statistics_is_sampled(self):
+        values = np.random.default_rng(1).normal(280, 20, (300, 16, 16, 1)).astype(np.float32)
+        for name, images in (("few", values[:24]), ("many", values), ("bytes", (values[:24] % 256).astype(np.uint8))):
+            with h5py.File(WORK / f"{name}.h5", "w") as file:
+                file["images"] = images
+            run = self.trained(f"of-{name}", images=WORK / f"{name}.h5",
+                               model={"in_channels": 1, "out_channels": 1})  # fmt: skip
+            text = self.card(run).text
+            rows = re.findall(r"^\| [^|]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$", text, re.MULTILINE)
+            self.assertEqual("\nCounted over 256 sampled images.\n" in text, name == "many")
+            seen = images[np.arange(256) * 300 // 256] if name == "many" else images
+            shown = np.array(rows[-1], dtype=np.float64)
+            wanted = [seen.mean(dtype=np.float64), seen.std(dtype=np.float64), seen.min(), seen.max()]
+            np.testing.assert_allclose(shown, wanted, rtol=2e-5)
+            ddpm("checkpoint", "export", run, "--output", run / "exported")
+            self.assertEqual((run / "exported/README.md").read_text(), (run / "model/README.md").read_text())
+
     def test_cards_of_fine_tuned_models_and_adapters_name_what_they_started_from(self):
         base = self.trained("a-base")
         author = {"license": "apache-2.0", "authors": ["A. Lee"], "tags": ["squares"]}

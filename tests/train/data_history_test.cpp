@@ -37,7 +37,8 @@ TEST(TrainingFacts, AreReadAsTheyWereWritten) {
   const TrainingFacts facts{.hardware = "2 ranks on 1 host; CPU: \"x\"",
                             .software = "LibTorch 2",
                             .program = "0.1.0",
-                            .statistics = {{"t [K]", 1.5, 0.25, -3.0, 1e30}}};
+                            .statistics = {{"t [K]", 1.5, 0.25, -3.0, 1e30}},
+                            .counted_over = "256 sampled images"};
   base::Json state = base::Json::object();
   write_training_facts(facts, state);
   for (const auto& [key, value] : state.items()) EXPECT_FALSE(value.is_structured()) << key;
@@ -48,6 +49,7 @@ TEST(TrainingFacts, AreReadAsTheyWereWritten) {
   ASSERT_EQ(read.statistics.size(), 1);
   EXPECT_EQ(read.statistics[0].channel, "t [K]");
   EXPECT_EQ(read.statistics[0].max, 1e30);
+  EXPECT_EQ(read.counted_over, facts.counted_over);
   EXPECT_TRUE(read_training_facts(base::Json::object(), "M").hardware.empty());  // of an earlier version
   for (const char* text : {"", "{}", "[1]", "[{}]", R"([{"channel":"a","mean":1,"deviation":1,"min":1}])",
                            R"([{"channel":1,"mean":1,"deviation":1,"min":1,"max":1}])"}) {

@@ -118,7 +118,7 @@ PictureFiles read_list(const base::Path& path, bool with_labels) {
   const std::vector<Line> lines = parse_lines(text, path);
   PictureFiles list;
   list.set.source = path.string();
-  list.root = base::parent_of(path);
+  list.root = path.parent_path();
   for (const Line& line : lines) list.names.emplace_back(line.path);
   if (with_labels && lines.front().label) add_labels(lines, path, list);
   return list;
