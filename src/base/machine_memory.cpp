@@ -4,9 +4,12 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string_view>
+
+#include <sys/resource.h>
 
 namespace ddpm::base {
 namespace {
@@ -72,6 +75,16 @@ void each_control_group(const path& root,
       if (group.empty()) break;
     }
   }
+}
+
+std::optional<int64_t> process_memory_limit() {
+  std::optional<int64_t> least;
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+    least = std::min(least.value_or(std::numeric_limits<int64_t>::max()), static_cast<int64_t>(limit.rlim_cur));
+  }
+  return least;
 }
 
 MachineMemory read_machine_memory(const path& root) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace ddpm::base {
@@ -21,6 +22,10 @@ struct MachineMemory {
 /// Read from /proc/meminfo, /proc/self/cgroup and /sys/fs/cgroup below `root` ("/" but in tests). What a group uses
 /// already counts against its limit, except pages of files, which the kernel gives up when memory is wanted.
 MachineMemory read_machine_memory(const std::filesystem::path& root = "/");
+
+/// The address space or the data that this process may have at most (`ulimit -v`, `ulimit -d`), in bytes; none where
+/// there is no such limit. Memory that is reserved counts before it is used.
+std::optional<int64_t> process_memory_limit();
 
 /// Calls look(group, kinds) for each control group of this process and each group around it, innermost first, in all
 /// hierarchies. `kinds` is what a hierarchy of version 1 controls, such as "memory" or "cpu,cpuacct"; "" in version 2.

@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 
 #include "base/check.h"
+#include "base/machine_memory.h"
 #include "comm/collectives.h"
 #include "comm/mpi_communicator.h"
 
@@ -14,8 +15,10 @@ namespace ddpm::comm {
 namespace {
 
 /// Whether MPI has room for `bytes` where it puts shared memory. A file system that is full later ends a process that
-/// touches its memory.
+/// touches its memory. Nor may all of what a process may have at most be for that.
 bool has_room(int64_t bytes) {
+  const auto limit = base::process_memory_limit();
+  if (limit && bytes > *limit / 2) return false;
   struct statvfs facts {};
   if (statvfs("/dev/shm", &facts) != 0) return false;
   return static_cast<uint64_t>(bytes) <= static_cast<uint64_t>(facts.f_bavail) * facts.f_frsize / 2;

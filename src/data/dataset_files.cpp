@@ -67,10 +67,12 @@ void read_set_values(std::vector<BareFile>& bare, const Field& field, std::span<
 /// Ranks that share nothing have rings of their own, of a size that each can afford.
 void Dataset::State::make_ring(comm::Communicator& comm, int64_t mib) {
   constexpr int64_t kOwnBytes = int64_t{256} << 20U;
+  constexpr int64_t kPartOfLimit = 8;
   if (mib == 0) return;
   const auto head = static_cast<int64_t>(h5::ChunkRing::head_bytes());
   const int64_t wanted = mib << 20U;
-  const int64_t own = std::min(wanted, comm.size() > 1 ? kOwnBytes : base::read_machine_memory().most() / 2);
+  int64_t own = std::min(wanted, comm.size() > 1 ? kOwnBytes : base::read_machine_memory().most() / 2);
+  if (const auto limit = base::process_memory_limit()) own = std::min(own, *limit / kPartOfLimit);
   ring_bytes.emplace(comm, head + wanted, comm::SharedBytes::kWorthSharing, head + own);
   const std::span<std::byte> bytes = ring_bytes->bytes();
   if (ring_bytes->is_shared()) {

@@ -1,8 +1,10 @@
 #include "base/machine_memory.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "support/temporary_folder.h"
 
@@ -86,6 +88,17 @@ TEST(MachineMemory, OfThisHostIsSomeMemory) {
   const MachineMemory memory = read_machine_memory();
   EXPECT_GT(memory.available, 0);
   EXPECT_LE(memory.available, memory.most());
+}
+
+TEST(MachineMemory, IsLimitedByTheTightestLimitOfTheProcess) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_DATA, &before), 0);
+  const auto outside = process_memory_limit();
+  const rlimit tight{.rlim_cur = static_cast<rlim_t>(kGib), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &tight), 0);
+  EXPECT_EQ(process_memory_limit(), std::min(outside.value_or(kGib), kGib));
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &before), 0);
+  EXPECT_EQ(process_memory_limit(), outside);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
     opening.py [--build build/release] [--folder DIR] [--shards 1000] [--rounds 5]
 
 Makes a set of 2 images a shard. Prints the seconds of the slowest rank, medians with their ranges, and the system calls
-of all ranks on files of the set. Needs strace for the calls.
+of all ranks on files of the set. Needs strace for the calls, and the Python of tests/peers/setup.sh.
 """
 
 import argparse

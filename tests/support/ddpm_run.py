@@ -47,18 +47,21 @@ def make_pictures(folder, count, size=16):
         write_png(place / f"{i:04}.png", size, size, rows)
 
 
+def command(*arguments, ranks=1):
+    words = [DDPM, *map(str, arguments)]
+    return [*MPIRUN, "-np", str(ranks), *words] if ranks > 1 else words
+
+
 def ddpm(*arguments, ranks=1, check=True, env=None, inherited=None):
     """Runs the program and returns the finished process; `check` asserts success. `inherited` is its environment in place of this
     process's, `env` has variables more."""
-    command = [DDPM, *map(str, arguments)]
-    if ranks > 1:
-        command = [*MPIRUN, "-np", str(ranks), *command]
+    words = command(*arguments, ranks=ranks)
     process = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+        words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
         env={**(os.environ if inherited is None else inherited), **(env or {})},
     )
     if check and process.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: exit code {process.returncode}\n{process.stderr}")
+        raise AssertionError(f"{' '.join(words)}: exit code {process.returncode}\n{process.stderr}")
     return process
 
 

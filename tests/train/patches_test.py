@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -13,7 +14,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import STAGES, assert_same_curve, ddpm, metrics, planned_bytes, write_config  # noqa: E402
+from ddpm_run import STAGES, TIMEOUT_S, assert_same_curve, command, ddpm, metrics, planned_bytes, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE, PATCH = 24, 16, 8
@@ -162,6 +163,16 @@ class Patches(unittest.TestCase):
         self.assertEqual(len(results), 1)
         thirds = {"batch": {"global_size": 12, "micro_size": 1}, "model": {"padding": "periodic"}, "train": {"steps": 2}}
         assert_same_curve(*(self.train(f"large-{n}-of-12", ALL, n, path=path, **thirds) for n in (1, 3)))
+
+    def test_the_memory_of_a_process_may_be_limited(self):
+        """Memory for unpacked chunks, 1 GiB of a host as a rule, is a part of what `ulimit` leaves."""
+        _, config = self.config("limited", patch=(64, 64), path=write_set(WORK / "wide.h5", arrays((2048, 2048), 1)),
+                                batch={"global_size": 4, "micro_size": 1}, train={"steps": 1})  # fmt: skip
+        for ranks in (1, 2):
+            done = subprocess.run(["bash", "-c", f"ulimit -d {2**19}; exec \"$@\"", "bash", *command("train", config, ranks=ranks)],
+                                  capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            shutil.rmtree(WORK / "limited")
 
     def test_turned_and_shifted_images_are_the_same_on_1_and_2_ranks_and_after_a_resume(self):
         moves = {"vertical_flip": True, "quarter_turns": True, "periodic_shift": True, "vectors": ["channel 0, -channel 1"]}
