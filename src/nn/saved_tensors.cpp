@@ -1,6 +1,5 @@
 #include "nn/saved_tensors.h"
 
-#include <mutex>
 #include <utility>
 
 #include <torch/csrc/autograd/engine.h>
@@ -40,16 +39,15 @@ torch::autograd::Engine& hooking_engine() {
   return engine;
 }
 
-void install_engine() {
-  static std::once_flag once;
-  std::call_once(once, [] { torch::autograd::set_default_engine_stub(hooking_engine); });
-}
+// Before main(): a process has one set of threads for devices, which the engine that first computes gradients takes.
+[[maybe_unused]] const bool installed = [] {
+  torch::autograd::set_default_engine_stub(hooking_engine);
+  return true;
+}();
 
 }  // namespace
 
-SavedTensorScope::SavedTensorScope(SavedTensorHandler& handler) : outer_(std::exchange(innermost, &handler)) {
-  install_engine();
-}
+SavedTensorScope::SavedTensorScope(SavedTensorHandler& handler) : outer_(std::exchange(innermost, &handler)) {}
 
 SavedTensorScope::~SavedTensorScope() { innermost = outer_; }
 
