@@ -36,7 +36,7 @@ void BatchStager::put(const data::MicroBatch& batch) {
   DDPM_CHECK(empty(), "a batch is there already, of step {}", ahead_->step);
   const BufferLayout layout(batch);
   Slot& slot = slots_.at(next_slot_);
-  next_slot_ = 1 - next_slot_;
+  next_slot_ = (next_slot_ + 1) % slots_.size();
   if (!slot.host.defined()) {
     for (Slot& each : slots_) allocate(each, layout.end);
   }
@@ -68,7 +68,7 @@ void BatchStager::put(const data::MicroBatch& batch) {
 
 StoredBatch BatchStager::take() {
   DDPM_CHECK(!empty(), "there is no batch");
-  // All that uses the other slot's batch, given out before, is in the caller's stream by now.
+  // All that uses the oldest batch that was given out is in the caller's stream by now.
   slots_.at(next_slot_).used = stream_.mark_caller();
   stream_.before_caller();
   return *std::exchange(ahead_, std::nullopt);
@@ -81,9 +81,9 @@ void BatchStager::allocate(Slot& slot, int64_t bytes) {
   slot.used = stream_.mark_caller();  // the memory may have been another tensor's a moment ago
 }
 
-BatchFeeder::BatchFeeder(std::vector<data::Field> fields, at::Device device, bool staged)
+BatchFeeder::BatchFeeder(std::vector<data::Field> fields, at::Device device, bool staged, int64_t in_use)
     : fields_(std::move(fields)), device_(device) {
-  if (staged) stager_.emplace(fields_, device);
+  if (staged) stager_.emplace(fields_, device, in_use);
 }
 
 StoredBatch BatchFeeder::next(data::BatchLoader& loader) {

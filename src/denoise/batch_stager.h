@@ -1,7 +1,6 @@
 // Micro-batches on their way to a GPU: the next one is copied while the model works on this one.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -16,20 +15,22 @@
 
 namespace ddpm::denoise {
 
-/// Each batch travels as one copy, from pinned memory, on a stream of its own. There are two buffers, taken in turns:
-/// events say when the model is done with one on the device, and the copy with the one on the host. With a device that
-/// is the host, for tests, copies are done at once. `fields` are those of the set as they are read.
+/// Each batch travels as one copy, from pinned memory, on a stream of its own. There is a buffer for the batch that
+/// travels and for each that is in use, taken in turns: events say when the model is done with one on the device, and
+/// the copy with the one on the host. With a device that is the host, for tests, copies are done at once.
 class BatchStager {
  public:
-  BatchStager(std::vector<data::Field> fields, at::Device device)
-      : fields_(std::move(fields)), device_(device), stream_(device) {}
+  /// `fields` are those of the set as they are read. `in_use`: how many batches the caller may have taken before all
+  /// that works on the first of them is in its stream, as the stages of a pipeline do.
+  BatchStager(std::vector<data::Field> fields, at::Device device, int64_t in_use = 1)
+      : fields_(std::move(fields)), device_(device), stream_(device), slots_(static_cast<std::size_t>(in_use) + 1) {}
 
   [[nodiscard]] bool empty() const { return !ahead_; }
-  /// Begins to copy a batch; empty() before. All batches have one size. Waits only if the last copy but one is still
-  /// under way.
+  /// Begins to copy a batch; empty() before. All batches have one size. Waits only if the last copy from the same
+  /// buffer is still under way.
   void put(const data::MicroBatch& batch);
-  /// That batch, for the caller's stream; !empty() before. Its tensors are good until the next call of take(), and for
-  /// all that the caller's stream has been given by then.
+  /// That batch, for the caller's stream; !empty() before. Its tensors are good until take() has been called `in_use`
+  /// times more, and for all that the caller's stream has been given by then.
   StoredBatch take();
 
  private:
@@ -44,7 +45,7 @@ class BatchStager {
   std::vector<data::Field> fields_;
   at::Device device_;
   device::CopyStream stream_;
-  std::array<Slot, 2> slots_;
+  std::vector<Slot> slots_;
   std::size_t next_slot_ = 0;
   std::optional<StoredBatch> ahead_;
 };
@@ -52,9 +53,9 @@ class BatchStager {
 /// The batches of one loader where the model computes: through a stager, or on the host where they were read.
 class BatchFeeder {
  public:
-  BatchFeeder(std::vector<data::Field> fields, at::Device device, bool staged);
-  BatchFeeder(std::vector<data::Field> fields, at::Device device)
-      : BatchFeeder(std::move(fields), device, !device.is_cpu()) {}
+  BatchFeeder(std::vector<data::Field> fields, at::Device device, bool staged, int64_t in_use = 1);
+  BatchFeeder(std::vector<data::Field> fields, at::Device device, int64_t in_use = 1)
+      : BatchFeeder(std::move(fields), device, !device.is_cpu(), in_use) {}
 
   /// The loader's next batch; good as long as BatchStager::take() says.
   StoredBatch next(data::BatchLoader& loader);

@@ -57,7 +57,7 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
       world_(world),
       supervision_(supervision),
       process_(config_.diffusion, task.place.device),
-      feeder_(fields_read(task), task.place.device),
+      feeder_(fields_read(task), task.place.device, task.place.mesh.degree(layout::Axis::pipeline)),
       inputs_(task.dataset, config_.data.positions, task.place.device, task.windows(),
               denoise::vectors_of(config_.data.vectors)),
       augmentation_(task.augmentation()),

@@ -1,5 +1,8 @@
 // Micro-batches on their way from the loader to the model: what the feeder hands over, and that the whole way, through
 // the operators that GPUs run, gives the bits of that computation written out in ATen.
+#include <deque>
+#include <utility>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
@@ -101,6 +104,24 @@ TEST_F(BatchTest, TheFeederReadsOneBatchAhead) {
   }
   EXPECT_FALSE(source.ready());
   feeder.read_ahead(source);  // at the end there is nothing to read
+}
+
+TEST_F(BatchTest, AsManyBatchesAsAreInUseKeepTheirValues) {
+  open(base::DType::u8, true);
+  for (const int64_t in_use : {1, 2, 3}) {
+    auto plain = loader(1);
+    auto fed = loader(1);
+    BatchFeeder feeder(set_->fields(), at::kCPU, /*staged=*/true, in_use);
+    std::deque<std::pair<StoredBatch, data::MicroBatch>> taken;
+    for (int64_t i = 0; i < kBatches; ++i) {
+      taken.emplace_back(feeder.next(fed), plain.next());
+      feeder.read_ahead(fed);
+      if (std::ssize(taken) > in_use) taken.pop_front();
+      for (const auto& [seen, wanted] : taken) {
+        EXPECT_TRUE(at::equal(seen.values[0], bytes_of(wanted.values[0], at::kByte, {kMicro, 8, 8, 3}))) << in_use;
+      }
+    }
+  }
 }
 
 /// A micro-batch in plain ATen on the CPU, from what the loader read to losses and gradients.
