@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/ops/attention.h"
+#include "nn/ops/channel_bias.h"
 
 namespace ddpm::nn {
 
@@ -42,7 +43,7 @@ at::Tensor AttentionBlock::forward(Branches branches, const ForwardContext& cont
 /// On CPUs, whose cores three products fill as well as one, our attention wants its inputs contiguous.
 std::array<at::Tensor, 3> AttentionBlock::project(const at::Tensor& rows, const Partition& partition) const {
   const bool adapted = to_q_.adapter() != nullptr || to_k_.adapter() != nullptr || to_v_.adapter() != nullptr;
-  if (rows.is_cuda() && !adapted) return joint_linear(rows, {to_q_.weights(), to_k_.weights(), to_v_.weights()});
+  if (is_on_gpu(rows) && !adapted) return joint_linear(rows, {to_q_.weights(), to_k_.weights(), to_v_.weights()});
   return {to_q_.forward(rows, partition), to_k_.forward(rows, partition), to_v_.forward(rows, partition)};
 }
 

@@ -84,7 +84,7 @@ AsOnCuda::AsOnCuda() : before_(std::exchange(as_on_cuda, true)) {}
 
 AsOnCuda::~AsOnCuda() { as_on_cuda = before_; }
 
-bool computes_as_on_cuda(const at::Tensor& x) { return x.is_cuda() || (as_on_cuda && x.is_cpu()); }
+bool computes_as_on_cuda(const at::Tensor& x) { return is_on_gpu(x) || (as_on_cuda && x.is_cpu()); }
 
 at::Tensor add_channel_bias(const at::Tensor& y, const at::Tensor& bias) { return AddChannelBias::apply(y, bias); }
 

@@ -22,7 +22,10 @@ class AsOnCuda {
   bool before_;
 };
 
-/// Whether x is on CUDA, or on a CPU in an AsOnCuda.
+/// Whether x is on CUDA, or on the device that stands for it in tests (PrivateUse1), which has the same streams.
+inline bool is_on_gpu(const at::Tensor& x) { return x.is_cuda() || x.is_privateuseone(); }
+
+/// Whether x is on a GPU, or on a CPU in an AsOnCuda.
 bool computes_as_on_cuda(const at::Tensor& x);
 
 /// Adds bias [C] to y, [N, C, H, W] or [N, C, D, H, W] in channels-last order, in place; the result is y.

@@ -95,10 +95,10 @@ NormalisedSum normalise_branches(const Branches& branches, const at::Tensor& wei
                                  const Partition& partition, bool with_x) {
   const at::Tensor& addend = branches.addend;
   if (addend.numel() > 0) {
-    if (addend.is_cuda() && partition.tiles() == 1) {
+    if (is_on_gpu(addend) && partition.tiles() == 1) {
       return fused_on_cuda(branches, weight, bias, options, modulation, with_x);
     }
-    if (!addend.is_cuda() && cpu_takes(addend, options)) {
+    if (!is_on_gpu(addend) && cpu_takes(addend, options)) {
       return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation, partition, with_x);
     }
   }

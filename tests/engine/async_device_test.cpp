@@ -1,0 +1,166 @@
+// Whole steps of training on an asynchronous device (support/fake_device.h): nothing that streams do is left unordered,
+// no memory is given back too early, the host waits for what it reads, and weights become those of the host.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+
+#include "denoise/batch_stager.h"
+#include "engine/step_case.h"
+#include "nn/ops/channel_bias.h"
+#include "run/snapshot.h"
+#include "support/fake_device.h"
+#include "support/mpi_test.h"
+
+namespace ddpm::engine::test {
+namespace {
+
+using testing::IsEmpty;
+
+/// What a case is about, without what it is trained on.
+struct Settings {
+  std::string precision = "no";
+  std::string parallel = "";
+  std::string run = "";
+  bool recorded = true;  ///< in steps that are recorded, too
+
+  [[nodiscard]] StepCase training() const { return {.precision = precision, .parallel = parallel, .run = run}; }
+};
+
+double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
+
+class AsyncDevice : public StepCaseTest {
+ protected:
+  Trained on_device(StepCase chosen) {
+    chosen.device = ddpm::test::fake_device();
+    chosen.data_parallel = ddpm::test::on_fake_device(ddpm::test::world());
+    Trained trained = train(std::move(chosen));
+    ddpm::test::finish();
+    EXPECT_THAT(ddpm::test::StreamOrder::instance().take_faults(), IsEmpty());
+    return trained;
+  }
+
+  /// On the device, launched one by one and recorded, against the host.
+  void expect_training_of_the_host(const Settings& settings) {
+    SCOPED_TRACE(settings.precision + " " + settings.parallel + " " + settings.run);
+    const nn::AsOnCuda products;
+    const Trained host = train(settings.training());
+    expect_close(on_device(settings.training()), host, settings.precision);
+    if (!settings.recorded) return;
+    SCOPED_TRACE("recorded");
+    StepCase recorded = settings.training();
+    recorded.graph = std::make_unique<ddpm::test::FakeGraph>();
+    const Trained seen = on_device(std::move(recorded));
+    EXPECT_EQ(seen.most_ahead, 2);
+    expect_close(seen, host, settings.precision);
+  }
+
+  /// The device multiplies in another order than the host's own kernels do.
+  static void expect_close(const Trained& seen, const Trained& host, const std::string& precision) {
+    const double far = precision == "no" ? 1e-4 : 0.05;
+    EXPECT_LT(distance(seen.weights, host.weights), far);
+    ASSERT_EQ(seen.losses.size(), host.losses.size());
+    for (std::size_t i = 0; i < host.losses.size(); ++i) {
+      EXPECT_NEAR(seen.losses[i], host.losses[i], far * host.losses[i]) << "step " << i;
+    }
+  }
+};
+
+TEST_F(AsyncDevice, EveryStage) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    expect_training_of_the_host({.parallel = fmt::format("zero_stage = {}\nbucket_mib = 0.01", stage)});
+  }
+}
+
+TEST_F(AsyncDevice, EveryPrecision) {
+  expect_training_of_the_host({.precision = "bf16", .parallel = "zero_stage = 3\nbucket_mib = 0.01"});
+  expect_training_of_the_host({.precision = "fp16", .parallel = "bucket_mib = 0.01"});
+}
+
+TEST_F(AsyncDevice, StateInHostMemory) {
+  for (const std::string precision : {"no", "bf16"}) {
+    for (const std::string parallel :
+         {"zero_stage = 1\noffload = \"optimizer\"", "zero_stage = 3\noffload = \"optimizer\"",
+          "zero_stage = 3\noffload = \"parameters\""}) {
+      expect_training_of_the_host({.precision = precision, .parallel = parallel, .recorded = false});
+    }
+  }
+}
+
+TEST_F(AsyncDevice, WithoutOverlap) {
+  expect_training_of_the_host({.parallel = "overlap = false"});
+  expect_training_of_the_host({.parallel = "overlap = false\nzero_stage = 3"});
+}
+
+TEST_F(AsyncDevice, CompressedGradients) {
+  expect_training_of_the_host({.precision = "bf16", .parallel = "gradient_compression = \"bf16\"\nzero_stage = 2"});
+}
+
+TEST_F(AsyncDevice, ReproducibleSums) {
+  expect_training_of_the_host({.parallel = "zero_stage = 1", .run = "reproducible = true"});
+}
+
+TEST_F(AsyncDevice, RecomputedActivations) {
+  expect_training_of_the_host({.parallel = "activation_checkpointing = \"blocks\"\nzero_stage = 3"});
+}
+
+TEST_F(AsyncDevice, IslandsThatMeetNowAndThen) {
+  if (ddpm::test::world().size() == 1) return;  // an island has no other to meet
+  expect_training_of_the_host({.parallel = "sync_every = 2"});
+}
+
+TEST_F(AsyncDevice, TilesOfImages) {
+  if (ddpm::test::world().size() == 1) return;  // there is nobody for the other part
+  expect_training_of_the_host({.parallel = "spatial_size = 2", .recorded = false});
+  expect_training_of_the_host({.parallel = "spatial_size = 2\noverlap = false", .recorded = false});
+}
+
+TEST_F(AsyncDevice, PartsOfBlocks) {
+  if (ddpm::test::world().size() == 1) return;
+  expect_training_of_the_host({.parallel = "tensor_size = 2"});
+}
+
+TEST_F(AsyncDevice, StagesOfAPipeline) {
+  if (ddpm::test::world().size() == 1) return;
+  expect_training_of_the_host({.parallel = "pipeline_size = 2", .recorded = false});
+}
+
+/// Its memory may have been another tensor's before, and is the next one's afterwards.
+TEST_F(AsyncDevice, AStagerMayGoWhileItsCopyIsUnderWay) {
+  const data::ImageFormat format{.height = 8, .width = 8, .channels = 3, .dtype = base::DType::u8};
+  const at::TensorOptions options = at::TensorOptions(at::kByte).device(ddpm::test::fake_device());
+  at::zeros({64}, options).add_(1);
+  {
+    denoise::BatchStager stager(data::image_fields(format, {}, /*has_labels=*/false), ddpm::test::fake_device());
+    data::MicroBatch batch;
+    batch.positions = {0, 2};
+    batch.values = {std::vector<std::byte>(2 * format.bytes(), std::byte{7})};
+    stager.put(batch);
+  }
+  at::zeros({64}, options).add_(1);
+  ddpm::test::finish();
+  EXPECT_THAT(ddpm::test::StreamOrder::instance().take_faults(), IsEmpty());
+}
+
+TEST_F(AsyncDevice, SnapshotsWhileStepsGoOn) {
+  run::Snapshot snapshot;
+  StepCase chosen{.precision = "bf16", .parallel = "zero_stage = 1"};
+  chosen.after_step = [&](train::UNetState& model, const run::Placement& place) {
+    run::take_snapshot(model, place.replica, snapshot);
+    const at::Tensor weights = model.arena.master().front().to(at::kCPU);
+    double of_snapshot = 0.0;
+    for (std::size_t i = 0; i < snapshot.slices.size(); ++i) {
+      if (snapshot.slices[i].name.starts_with("model/"))
+        of_snapshot += snapshot.values[i].square().sum().item<double>();
+    }
+    double of_model = 0.0;
+    for (const at::Tensor& piece : model.arena.master()) of_model += piece.to(at::kCPU).square().sum().item<double>();
+    EXPECT_NEAR(of_snapshot, of_model, 1e-4 * of_model);
+  };
+  on_device(std::move(chosen));
+}
+
+}  // namespace
+}  // namespace ddpm::engine::test

@@ -1,0 +1,46 @@
+// Some steps of training a UNet on images, by train/denoising_step.h: on the host or on another device, launched or
+// recorded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/communicator.h"
+#include "data/shared_folder.h"
+#include "device/device_graph.h"
+#include "run/placement.h"
+#include "train/unet_state.h"
+
+namespace ddpm::engine::test {
+
+inline constexpr int64_t kSteps = 7;
+
+struct StepCase {
+  std::string precision = "no";
+  std::string parallel = "";                               ///< keys of [parallel]
+  std::string run = "";                                    ///< more keys of [run]
+  std::unique_ptr<device::DeviceGraph> graph = {};         ///< null: operations are launched one by one
+  at::Device device = at::kCPU;                            ///< where the model is
+  std::unique_ptr<comm::Communicator> data_parallel = {};  ///< of its memory; null: that of the host
+  std::function<void(train::UNetState& model, const run::Placement& place)> after_step = {};
+};
+
+struct Trained {
+  at::Tensor weights;  ///< of this rank's first piece, on the host
+  std::vector<double> losses;
+  std::vector<double> norms;
+  int64_t most_ahead = 0;
+};
+
+class StepCaseTest : public data::SharedFolderTest {
+ protected:
+  void SetUp() override;
+  /// kSteps steps of 8 images, 2 at a time. Collective.
+  Trained train(StepCase chosen);
+};
+
+}  // namespace ddpm::engine::test
