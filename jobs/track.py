@@ -13,7 +13,6 @@ Exit codes: 0 done, 2 usage or a missing package, 4 files.
 
 import argparse
 import json
-import math
 import os
 import pathlib
 import shutil
@@ -67,8 +66,7 @@ def read_config(path):
 
 def scalars(line):
     """The step of a line, and its numbers by name: element i of a list is NAME_i, KEY of an object NAME.KEY, and what is
-    null is left out. None: the
-    line is not a whole one of a step."""
+    null, or no number that a double holds, is left out. None: the line is not a whole one of a step."""
     try:
         values = json.loads(line)
         step = values["step"]
@@ -85,7 +83,7 @@ def scalars(line):
             parts = {f"{name}.{key}": part for key, part in value.items()}
         for key, number in parts.items():
             is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-            if is_number and math.isfinite(number) and key not in KEPT_OUT:
+            if is_number and abs(number) <= sys.float_info.max and key not in KEPT_OUT:
                 flat[key] = number
     return step, flat
 

@@ -10,8 +10,8 @@
 namespace ddpm::base {
 namespace {
 
-// Names and texts from files end up in messages: what a terminal would take for a command is spelt out, and so is the
-// end of a line, which would make two messages of one.
+// Names and texts from files end up in messages: what a terminal would take for a command is spelt out, as are bytes of
+// no character, and the end of a line, which would make two messages of one.
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -19,10 +19,12 @@ std::string printable(std::string_view text) {
     const std::string_view rest = text.substr(i);
     if (rest.front() == '\n') {
       out += "\\n";
-    } else if (rest.front() == '\t' || !begins_with_control(rest)) {
-      out += rest.front();
+    } else if (const std::size_t size = utf8_size(rest);
+               size > 0 && (rest.front() == '\t' || !begins_with_control(rest))) {
+      out += rest.substr(0, size);
+      i += size - 1;
     } else {
-      i += utf8_size(rest) - 1;  // of U+0080 to U+009F the second byte is the character
+      if (size > 0) i += size - 1;  // of U+0080 to U+009F the second byte is the character
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));
     }
   }

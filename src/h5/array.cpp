@@ -63,12 +63,18 @@ void require_own_storage(hid_t dataset, const std::string& label) {
                              external > 0 ? "external storage" : "a virtual dataset");
   }
   static_cast<void>(modest_chunk_bytes(dataset, label));
-  for (const Filter& filter : filters_of(dataset, label)) {
+  const std::vector<Filter> filters = filters_of(dataset, label);
+  for (const Filter& filter : filters) {
     if (can_undo(filter) || has_filter(filter)) continue;
     throw base::DatasetError(
         "{}: HDF5 filter {} is not available for it; store it uncompressed, or with gzip, LZ4 or Zstandard", label,
         name_of_filter(filter.id));
   }
+  const auto foreign = std::ranges::find_if_not(filters, has_filter);
+  if (can_undo_all(filters) || foreign == filters.end()) return;
+  throw base::DatasetError(
+      "{}: codecs stand after each other, and HDF5 has no filter {}; chunks with one codec are wanted", label,
+      name_of_filter(foreign->id));
 }
 
 std::vector<int64_t> shape_of(hid_t space, const std::string& label) {

@@ -161,7 +161,7 @@ std::optional<ChunkLayout> layout_of_chunks(hid_t dataset, const base::Path& pat
   }
   const Handle list = property_list(checked(H5Dget_create_plist(dataset), label, "look at the storage"));
   const std::optional<bool> turn = turned(dataset, element, label);
-  const bool known = std::ranges::all_of(layout.filters, can_undo);
+  const bool known = can_undo_all(layout.filters);
   if (!known || !turn || is_special(dataset, list.id(), label) || chunks > kMostChunks) return std::nullopt;
   layout.turned = *turn;
   layout.places.resize(chunks);

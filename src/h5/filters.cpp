@@ -235,6 +235,11 @@ bool can_undo(const Filter& filter) {
   }
 }
 
+bool can_undo_all(const std::vector<Filter>& filters) {
+  const auto is_codec = [](const Filter& filter) { return filter.id != kShuffle && filter.id != kFletcher32; };
+  return std::ranges::all_of(filters, can_undo) && std::ranges::count_if(filters, is_codec) <= 1;
+}
+
 std::string name_of_filter(int id) {
   const auto* const found = std::ranges::find(kNames, id, &std::pair<int, std::string_view>::first);
   return found == std::end(kNames) ? fmt::format("{}", id) : fmt::format("{} ({})", id, found->second);

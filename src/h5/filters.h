@@ -23,13 +23,16 @@ struct Filter {
 
 /// Whether ChunkDecoder knows the filter and its parameters.
 [[nodiscard]] bool can_undo(const Filter& filter);
+/// Whether it knows them all, and can tell how many bytes each step gives: of two codecs after each other it cannot.
+[[nodiscard]] bool can_undo_all(const std::vector<Filter>& filters);
 /// "32001 (Blosc)"; the number alone where we know no name.
 std::string name_of_filter(int id);
 
 /// Undoes an array's filters, chunk by chunk. For one thread at a time.
 class ChunkDecoder {
  public:
-  /// Takes filters that can_undo() accepts, in the order in which they were applied, and the bytes of a whole chunk.
+  /// Takes filters that can_undo_all() accepts, in the order in which they were applied, and the bytes of a whole
+  /// chunk.
   ChunkDecoder(std::vector<Filter> filters, std::size_t chunk_bytes);
   ~ChunkDecoder();
   ChunkDecoder(const ChunkDecoder&) = delete;

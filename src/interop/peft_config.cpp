@@ -85,7 +85,12 @@ nn::LoraConfig read_peft_config(const base::Path& folder) {
 double read_peft_dropout(const base::Path& folder) {
   const base::Json json = read_adapter_json(folder);
   const auto found = json.find("lora_dropout");
-  return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
+  if (found == json.end() || found->is_null()) return 0.0;
+  if (!found->is_number()) {
+    throw base::OutputError("{}: 'lora_dropout' is {}; wanted: a number", (folder / kAdapterConfig).string(),
+                            base::excerpt(*found));
+  }
+  return found->get<double>();
 }
 
 }  // namespace ddpm::interop

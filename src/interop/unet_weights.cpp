@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
@@ -191,6 +192,10 @@ at::Tensor UNetWeights::read(const std::string& name) const {
   const auto& [file, entry] = entries_.at(name);
   at::Tensor tensor = at::empty(entry->shape, scalar_type(*entry, files_[file].path()));
   files_[file].read(*entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+  if (!at::isfinite(tensor).all().item<bool>()) {
+    throw base::OutputError("{}: {} holds values that are not finite; wanted: a model whose weights are numbers",
+                            files_[file].path().string(), name);
+  }
   return tensor;
 }
 

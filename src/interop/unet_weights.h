@@ -40,7 +40,7 @@ class UNetWeights {
 
   /// The type of a weight in the file, a floating one. `name` is one of those expected, here and below.
   [[nodiscard]] at::ScalarType dtype_of(const std::string& name) const;
-  /// The weight as it is in the file, on the CPU.
+  /// The weight as it is in the file, on the CPU. Throws base::OutputError for one that is not finite.
   [[nodiscard]] at::Tensor read(const std::string& name) const;
 
  private:

@@ -19,7 +19,6 @@ void BaseWeights::read(UNetState& model) {
     if (base_) denoise::expect_same_base(*base_, read);
   });
   base_ = std::move(read);
-  log_.info("adapters beside the weights of {}", base_->path);
 }
 
 void BaseWeights::resume(const checkpoint::Checkpoint& checkpoint) {

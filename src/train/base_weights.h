@@ -14,8 +14,7 @@ namespace ddpm::train {
 class BaseWeights final : public Callback {
  public:
   /// All outlive this object.
-  BaseWeights(const Config& config, comm::Communicator& world, const base::Logger& log)
-      : config_(config), world_(world), log_(log) {}
+  BaseWeights(const Config& config, comm::Communicator& world) : config_(config), world_(world) {}
 
   /// Reads the weights beside the adapters of `model`, if it has any: at each start, after resume() and before a
   /// checkpoint is loaded. Collective; throws OutputError when they are not those of the checkpoint.
@@ -30,7 +29,6 @@ class BaseWeights final : public Callback {
 
   const Config& config_;
   comm::Communicator& world_;
-  const base::Logger& log_;
   std::optional<denoise::AdapterBase> base_;
 };
 

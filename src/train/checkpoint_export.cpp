@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/isfinite.h>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -147,14 +146,6 @@ void write_network(const denoise::LoadedModel& model, const ExportRequest& reque
                                        : interop::write_torchscript(files, request.output, network);
 }
 
-void expect_finite(const nn::UNet2D& unet, const base::Path& source) {
-  for (const nn::Parameter* parameter : unet.parameters()) {
-    if (at::isfinite(parameter->value).all().item<bool>()) continue;
-    throw base::OutputError("{}: {} holds values that are not finite; wanted: a model whose weights are numbers",
-                            source.string(), parameter->name);
-  }
-}
-
 /// On rank 0; the other ranks have the model without its weights.
 denoise::LoadedModel load_on_root(const base::Path& source, const std::string& weights, const run::Runtime& runtime,
                                   const denoise::LoadOptions& options = {}) {
@@ -179,9 +170,8 @@ std::string export_checkpoint(const ExportRequest& request, const run::Runtime& 
   const base::Path source = base::plain_path(std::filesystem::absolute(request.source));
   comm::do_on_root(world, [&] {
     denoise::expect_use_of_base(request.adapter_base, model.adapters.has_value(), request.source);
-    expect_finite(*model.unet, request.source);
-    if (model.mean) expect_finite(*model.mean->unet, request.source / interop::kMeanFolder);
     if (model.adapters) expect_apart(request.output, model.adapters->base, "the model that the adapters belong to");
+    if (!model.checkpoint) static_cast<void>(scheduler_of(source));  // it can be used, whatever the format
     if (request.format == ExportFormat::peft) return write_adapters(model, request, runtime.files);
     if (request.format != ExportFormat::diffusers) return write_network(model, request, runtime.files);
     write_folder(model, source, scalar_type(request.type), request.output, runtime.files);

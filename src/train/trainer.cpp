@@ -93,7 +93,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
             engine::StepGraph(data_parallel_.make_graph(), world_, log_)),
       training_set_(task_, world_, log_),
       facts_(gather_facts(task_, runtime)),
-      base_weights_(config_, world_, log_),
+      base_weights_(config_, world_),
       mean_record_(task_.mean, world_),
       history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
       best_checkpoint_(history_),
@@ -149,6 +149,8 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   } else {
     initialize_weights();
   }
+  if (const denoise::AdapterBase* base = base_weights_.base())
+    log_.info("adapters beside the weights of {}", base->path);
   step_.state_changed();
   driver_.start(model_, task_.place, checkpoint, finished_models(config_));
   if (task_.mean) keep_mean_model(*task_.mean, driver_.folder().path(), runtime_);

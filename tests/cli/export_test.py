@@ -371,15 +371,16 @@ class Export(unittest.TestCase):
                               ('"num_train_timesteps": 1000', '"num_train_timesteps": -1000')):  # fmt: skip
             self.assertIn(before, text)
             scheduler.write_text(text.replace(before, after))
-            said = export(odd, WORK / "odd-copy", check=False)
-            self.expect_refused(said, str(scheduler), after.split('"')[1], after.split()[1].strip('"'))
-            self.assertFalse((WORK / "odd-copy").exists())
+            for form in ("diffusers", "torchscript", "onnx"):
+                said = export(odd, WORK / "odd-copy", "--format", form, check=False)
+                self.expect_refused(said, str(scheduler), after.split('"')[1], after.split()[1].strip('"'))
+                self.assertFalse((WORK / "odd-copy").exists())
         scheduler.write_text(text)
         unet.conv_out.bias.data[0] = float("nan")
         pipeline.save_pretrained(odd)
         for form in ("diffusers", "torchscript", "onnx"):
             said = export(odd, WORK / "odd-copy", "--format", form, check=False)
-            self.expect_refused(said, f"{odd}: conv_out.bias holds values that are not finite")
+            self.expect_refused(said, f"{odd / WEIGHTS}: conv_out.bias holds values that are not finite")
             self.assertFalse((WORK / "odd-copy").exists())
 
 

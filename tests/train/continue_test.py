@@ -1,6 +1,7 @@
 """Going on with a model that exists: diffusers' weights or their averages, another resolution, classes or channels that
 it did not have, runs and checkpoints of our own. Each continues the loss that diffusers computes for the model."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 from diffusers.training_utils import EMAModel
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import ddpm, metrics, says, write_config  # noqa: E402
@@ -51,6 +52,16 @@ def first_loss(unet, path):
     with torch.no_grad():
         prediction = unet.eval()(DDPMScheduler().add_noise(x0, noise, t), t).sample
     return torch.nn.functional.mse_loss(prediction, noise).item()
+
+
+def put_nan(path):
+    weights = load_file(path)
+    weights["conv_out.bias"][0] = float("nan")
+    save_file(weights, path)
+
+
+def add_decoder(path):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "vae": ["diffusers", "AutoencoderKL"]}))
 
 
 def weights_of(folder):
@@ -213,6 +224,22 @@ class Continue(unittest.TestCase):
                 process = ddpm("train", config, *option, check=False)
                 self.assertEqual(process.returncode, code, process.stderr)
                 self.assertTrue(says(process.stderr, phrase), process.stderr)
+                self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+            self.assertFalse(run.exists())
+        for name, change, phrase in (
+            ("nan", lambda folder: put_nan(folder / "unet" / "diffusion_pytorch_model.safetensors"),
+             "conv_out.bias holds values that are not finite"),
+            ("latent", lambda folder: add_decoder(folder / "model_index.json"), "its unet draws latents"),
+        ):  # fmt: skip
+            shutil.rmtree(WORK / f"base-{name}", ignore_errors=True)
+            shutil.copytree(WORK / "base", WORK / f"base-{name}")
+            change(WORK / f"base-{name}")
+            run, config = self.config(name, WORK / f"base-{name}")
+            sampled = ("sample", "--model", WORK / f"base-{name}", "--count", 1, "--output", WORK / "x.npy")
+            for command in (("train", config), sampled):
+                process = ddpm(*command, check=False)
+                self.assertEqual(process.returncode, 4, process.stderr)
+                self.assertIn(phrase, process.stderr)
                 self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
             self.assertFalse(run.exists())
         _, config = self.config("unfounded", WORK / "base", model={"pretrained": None, "pretrained_weights": "ema", "in_channels": 3})

@@ -298,6 +298,11 @@ class Lora(unittest.TestCase):
             config.write_text(json.dumps({**json.loads(config.read_text()), **keys}))
             return {"lora_adapters": str(WORK / name)}
 
+        def not_finite(keys):
+            path = pathlib.Path(keys["lora_adapters"]) / "adapter_model.safetensors"
+            save_file({name: values * float("nan") for name, values in load_file(path).items()}, path)
+            return keys
+
         other = make_base(WORK / "other-base", 5)
         adapter = str(begun / "adapter")
         named = json.loads((begun / "adapter" / "adapter_config.json").read_text())["target_modules"]
@@ -310,6 +315,8 @@ class Lora(unittest.TestCase):
             (4, "'target_modules' is", changed("pattern", target_modules=".*")),
             (4, "does not fit the model", changed("fewer", target_modules=["to_q"], lora_dropout=0.5)),
             (4, 'names 2 layers, first "conv9", but none of the model', changed("none", target_modules=["conv9", "q_proj"])),
+            (4, "'lora_dropout' is \"x\"", changed("odd-dropout", lora_dropout="x")),
+            (4, "holds values that are not finite", not_finite(changed("nan"))),
             (4, "holds no adapters", {"lora_adapters": str(begun / "model")}),
             (4, "hf download someone/adapters", {"lora_adapters": "someone/adapters"}),
             (2, "asks for lora_rank = 5", {"lora_adapters": adapter, "lora_rank": 5}),
@@ -327,6 +334,7 @@ class Lora(unittest.TestCase):
                 self.assertEqual(process.returncode, code, process.stderr)
                 self.assertTrue(says(process.stderr, phrase), process.stderr)
                 self.assertEqual(process.stderr.count("ddpm: error:"), 1, process.stderr)
+                self.assertNotIn("adapters beside", process.stderr)
                 self.assertNotIn("goes on without it", process.stderr)
                 self.assertLess(len(process.stderr), 1000, process.stderr)
                 self.assertFalse(run.exists())

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include "base/error.h"
@@ -142,6 +143,9 @@ std::vector<NpzMember> list_npz(const base::InputFile& file) {
       if ((flags & 1U) != 0) directory.malformed("a file in it is encrypted");
       if (method != 0 && method != 8) directory.malformed("a file in it is neither stored nor deflated");
       if (method == 0 && member.packed != member.size) directory.malformed("a stored file has two sizes");
+      // Which of two is meant, programs do not agree on.
+      const auto twin = std::ranges::find(members, member.name, &NpzMember::name);
+      if (twin != members.end()) directory.malformed(fmt::format("two files in it are called {}.npy", member.name));
       members.push_back(std::move(member));
     }
     return members;

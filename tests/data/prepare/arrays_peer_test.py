@@ -3,6 +3,7 @@
 import json
 import struct
 import unittest
+import warnings
 import zipfile
 
 import h5py
@@ -178,6 +179,10 @@ class DataOfArrays(ArraysCase):
                     self.assertFalse(self.output.exists())
             path.write_bytes(whole[:-100])
             self.refused(3, "no directory at its end", "create", path, "--output", self.output)
+        twice = self.write("twice", {"images": fields(6)["condition"]})
+        with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(twice, "a") as archive:  # zipfile warns, too
+            archive.writestr("images.npy", archive.read("images.npy"))
+        self.refused(3, "two files in it are called images.npy", "create", twice, "--output", self.output)
         with zipfile.ZipFile(self.root / "bomb.npz", "w", zipfile.ZIP_BZIP2) as archive:
             archive.writestr("images.npy", b"x" * 1000)
         self.refused(3, "neither stored nor deflated", "create", self.root / "bomb.npz", "--output", self.output)
