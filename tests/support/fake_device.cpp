@@ -277,7 +277,7 @@ class HostCall {
     call();
     const std::size_t results = stack_.size() - schema_.returns().size();
     for (std::size_t i = results; i < stack_.size(); ++i) {
-      // Of our norm's results, all but the mean and deviation of groups are of the type of its input.
+      // All results of our norm but the mean and deviation of groups are of the type of its input.
       const bool half = widened_ && (schema_.returns().size() > kNormResults || i - results < kNormOutputs);
       stack_[i] = result(half ? c10::IValue(narrowed(stack_[i].toTensor())) : stack_[i]);
     }
