@@ -4,9 +4,10 @@
     python3 tests/gpu/mutants.py BUILD [--of barriers|streams|nccl] [--only TEXT] [--jobs N]
 
 barriers: each barrier of the CUDA kernels, by cuda_races_test. streams: each event that is recorded or waited for, each
-record_stream, each wait of the host and for a collective, by engine_async_device_test on 1 and on 2 ranks. nccl: the same of
-our use of NCCL, by engine_nccl_stubs_test. BUILD is a build folder with tests, made by ninja. Of each mutant the files that it changes are compiled anew and linked to the test, which
-has to fail. Prints a Markdown table; exit code 1: a mutant survives.
+record_stream, each wait of the host and for a collective, by engine_async_device_test on 1 and on 2 ranks. nccl: the
+same of our use of NCCL, by engine_nccl_stubs_test. BUILD is a build folder with tests, made by ninja. Of each mutant the
+files that it changes are compiled anew and linked to the test, which has to fail. Prints a Markdown table; exit code 1:
+a mutant survives.
 """
 
 import argparse
