@@ -141,7 +141,6 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
   LoadedModel model;
   comm::agree(world, [&] {
     nn::UNet2DConfig config = interop::read_model_config(path);
-    interop::expect_images(path);
     set_missing_size(config, sides, path);
     model.unet = std::make_unique<nn::UNet2D>(config);
     bind(*model.unet, device);

@@ -136,7 +136,6 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
         *source.pretrained);
   }
   const base::Path folder = pretrained_folder(source);
-  interop::expect_images(folder);
   PretrainedConfig config{.unet = interop::read_model_config(folder), .scheduler = std::nullopt};
   // The weights predict what they were trained to predict, at the noise levels they were trained on.
   if (const auto scheduler = interop::read_scheduler(folder)) {

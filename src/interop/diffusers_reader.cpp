@@ -87,18 +87,6 @@ base::Path pipeline_folder(const base::Path& path) {
   return name == kUNetFolder || name == kAveragesFolder ? unet.parent_path() : unet;
 }
 
-void expect_images(const base::Path& path) {
-  const base::Path file = pipeline_folder(path) / checkpoint::kModelIndexName;
-  if (!base::is_there(file)) return;
-  const base::Json index = read_json(file);
-  for (const char* decoder : {"vqvae", "vae"}) {
-    if (!index.is_object() || !index.contains(decoder)) continue;
-    throw base::OutputError(
-        "{}: its unet draws latents, of which its {} makes images; wanted: a unet that draws images", file.string(),
-        decoder);
-  }
-}
-
 bool is_model_folder(const base::Path& path) {
   return base::kind_of(path) == base::FileKind::folder && !unet_folder(path).empty();
 }
@@ -111,8 +99,26 @@ nn::UNet2DConfig read_unet_config(const base::Path& path) {
   }
 }
 
+namespace {
+
+/// Throws for a pipeline whose unet draws latents, which another of its models makes images of.
+void expect_images(const base::Path& path) {
+  const base::Path file = pipeline_folder(path) / checkpoint::kModelIndexName;
+  if (!base::is_there(file)) return;
+  const base::Json index = read_json(file);
+  for (const char* decoder : {"vqvae", "vae"}) {
+    if (!index.is_object() || !index.contains(decoder)) continue;
+    throw base::OutputError(
+        "{}: its unet draws latents, of which its {} makes images; wanted: a unet that draws images", file.string(),
+        decoder);
+  }
+}
+
+}  // namespace
+
 nn::UNet2DConfig read_model_config(const base::Path& folder) {
   try {
+    expect_images(folder);
     return read_config(folder);
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}", error.what());

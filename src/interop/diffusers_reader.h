@@ -31,14 +31,12 @@ std::string hub_hint(const base::Path& path);
 /// The model that a `config.json` describes (the file, or a model folder), checked by nn::validate. Throws
 /// base::ConfigError (exit code 2) with path and key: for the configuration key `model.config`.
 nn::UNet2DConfig read_unet_config(const base::Path& path);
-/// Reads the configuration of a model folder whose weights will be read too. Throws base::OutputError (exit code 4).
+/// Reads the configuration of a model folder whose weights will be read too. Throws base::OutputError (exit code 4),
+/// also for a pipeline whose unet draws latents, which another of its models makes images of.
 nn::UNet2DConfig read_model_config(const base::Path& folder);
 
 /// The folder of a pipeline: `path`, or where `path` is its unet/ or unet_ema/ the folder around that.
 base::Path pipeline_folder(const base::Path& path);
-
-/// Throws base::OutputError for a pipeline whose unet draws latents, which another of its models makes images of.
-void expect_images(const base::Path& path);
 
 /// What scheduler/scheduler_config.json says, whichever class wrote it.
 struct SchedulerFile {

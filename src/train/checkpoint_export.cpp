@@ -57,9 +57,7 @@ Description describe_checkpoint(const denoise::LoadedModel& model) {
 interop::WrittenScheduler scheduler_of(const base::Path& folder) {
   const auto file = interop::read_scheduler(folder);
   if (!file) return diffusion::scheduler_defaults(diffusion::SamplerType::ddpm);
-  const std::string origin = file->path.string();
-  static_cast<void>(diffusion::read_scheduler(file->json, diffusion::SamplerType::ddpm, origin));  // it can be used
-  const diffusion::Formulation formulation = diffusion::formulation_of(file->json, origin);
+  const diffusion::Formulation formulation = diffusion::formulation_of(file->json, file->path.string());
   const std::string_view known = diffusion::scheduler_class(formulation);
   return {formulation, file->class_name.empty() ? std::string(known) : file->class_name, file->text};
 }
@@ -171,7 +169,8 @@ std::string export_checkpoint(const ExportRequest& request, const run::Runtime& 
   comm::do_on_root(world, [&] {
     denoise::expect_use_of_base(request.adapter_base, model.adapters.has_value(), request.source);
     if (model.adapters) expect_apart(request.output, model.adapters->base, "the model that the adapters belong to");
-    if (!model.checkpoint) static_cast<void>(scheduler_of(source));  // it can be used, whatever the format
+    // Whatever the format: a model that nothing could sample from is none.
+    static_cast<void>(diffusion::read_scheduler(model.scheduler, diffusion::SamplerType::ddpm, model.scheduler_origin));
     if (request.format == ExportFormat::peft) return write_adapters(model, request, runtime.files);
     if (request.format != ExportFormat::diffusers) return write_network(model, request, runtime.files);
     write_folder(model, source, scalar_type(request.type), request.output, runtime.files);

@@ -69,7 +69,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const interop::ExpectedShapes shapes = {{"conv_in.weight", {2, 3}}, {"down.attentions.0.to_q.weight", {3}}};
   const interop::ExpectedShapes adapters = {{"to_q.lora_A.weight", {2, 3}}};
   refused_or_read([&] { interop::read_model_config(path); });
-  refused_or_read([&] { interop::expect_images(path); });
   refused_or_read([&] { interop::read_scheduler(path); });
   refused_or_read([&] { interop::read_class_names(path); });
   refused_or_read([&] { interop::read_normalization(path); });
