@@ -12,12 +12,15 @@ namespace at {
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(std::size_t bytes) : bytes_(bytes) {}
+  Tensor(std::size_t bytes, c10::ScalarType dtype) : bytes_(bytes), dtype_(dtype) {}
   void* mutable_data_ptr() { return bytes_.data(); }
+  [[nodiscard]] const void* const_data_ptr() const { return bytes_.data(); }
+  [[nodiscard]] c10::ScalarType scalar_type() const { return dtype_; }
   [[nodiscard]] std::size_t nbytes() const { return bytes_.size(); }
 
  private:
   std::vector<std::byte> bytes_;
+  c10::ScalarType dtype_ = c10::ScalarType::Float;
 };
 using c10::Device;
 inline constexpr auto kCPU = c10::DeviceType::CPU;

@@ -9,6 +9,6 @@ namespace at {
 inline Tensor empty(const std::vector<int64_t>& shape, ScalarType dtype) {
   std::size_t bytes = dtype == kDouble ? 8 : dtype == kFloat ? 4 : 2;
   for (const int64_t side : shape) bytes *= static_cast<std::size_t>(side);
-  return Tensor(bytes);
+  return {bytes, dtype};
 }
 }  // namespace at
