@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "base/error.h"
 #include "data/foreign_rows.h"
@@ -21,12 +23,16 @@ bool is_step(double gap, double step) { return std::abs(gap - step) < kNear * st
 /// Whether times that follow each other lie in several files: of one sample axis.
 bool may_go_on(const BareFile& file) { return file.foreign.front()->is_along_one_axis(); }
 
-/// The step that the times of all files have: the median one, of which a few missing times change nothing. 0: there is
-/// none, because half of the gaps are others.
-double step_of(const std::vector<BareFile>& files) {
+/// The step that the times of all files of this unit have: the median one, of which a few missing times change nothing.
+/// 0: there is none, because half of the gaps are others.
+double step_of(const std::vector<BareFile>& files, const std::string& unit) {
   std::vector<double> gaps;
   double before = kUnknown;
   for (const BareFile& file : files) {
+    if (file.times.unit != unit) {
+      before = kUnknown;
+      continue;
+    }
     if (!may_go_on(file)) before = kUnknown;
     for (const double place : file.times.places) {
       if (std::isfinite(place - before)) gaps.push_back(place - before);
@@ -39,6 +45,18 @@ double step_of(const std::vector<BareFile>& files) {
   const double step = *middle;
   const auto near = std::ranges::count_if(gaps, [step](double gap) { return is_step(gap, step); });
   return 2 * near > std::ssize(gaps) ? step : 0.0;
+}
+
+/// Those of the files, in their order. Years may be counted in days here and in hours there.
+std::vector<double> steps_of(const std::vector<BareFile>& files) {
+  std::map<std::string, double> known;
+  std::vector<double> steps;
+  for (const BareFile& file : files) {
+    const auto [place, is_new] = known.try_emplace(file.times.unit);
+    if (is_new) place->second = step_of(files, file.times.unit);
+    steps.push_back(place->second);
+  }
+  return steps;
 }
 
 /// Whether the times of the second file follow those of the first.
@@ -59,11 +77,12 @@ bool goes_on(const BareFile::Times& times, std::size_t p, double step) {
 JoinedPairs join_pairs(std::vector<BareFile>& files, const DatasetOptions& options, const std::string& name) {
   const int64_t lead = options.lead;
   JoinedPairs joined{.last = std::vector<std::size_t>(files.size())};
-  const double step = lead > 0 ? step_of(files) : 0.0;
+  const std::vector<double> steps = lead > 0 ? steps_of(files) : std::vector<double>(files.size());
   int64_t images = 0;
   int64_t after = 0;  // places that follow the one at hand, step by step
   for (std::size_t f = files.size(); f-- > 0;) {
     BareFile& file = files[f];
+    const double step = steps[f];
     joined.last[f] = f;
     if (lead > 0) {
       const bool reaches_on = f + 1 < files.size() && goes_on(file, files[f + 1], step);

@@ -15,7 +15,7 @@ void expect_alignment(int64_t bytes) {
                           kLeastAlignment, kMostAlignment);
 }
 
-DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_names,
+DatasetInfo assemble(const std::string& name, std::vector<Field> fields, std::vector<std::string> class_names,
                      std::span<const ShardResult> shards, int64_t alignment) {
   DatasetInfo info;
   info.alignment = alignment;
@@ -29,8 +29,8 @@ DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_n
     info.shards.back().first = info.count;
     info.count += shard.info.count;
   }
-  if (info.count == 0) throw DatasetError("no image was found: a dataset holds at least one");
-  if (all.empty()) throw DatasetError("{}: {}", info.image_field().path, kNothingValid);
+  if (info.count == 0) throw DatasetError("{}: no image was found, a dataset holds at least one", name);
+  if (all.empty()) throw DatasetError("{}: {}", name, kNothingValid);
   info.statistics = all.result();
   return info;
 }

@@ -71,8 +71,8 @@ class ShardWriter {
 void expect_alignment(int64_t bytes);
 
 /// The description of a dataset made of these shards, in order: fills in file names, first indices and statistics.
-/// class_names may be empty. Throws DatasetError when there is no image at all, or no valid pixel.
-DatasetInfo assemble(std::vector<Field> fields, std::vector<std::string> class_names,
+/// class_names may be empty. Throws DatasetError, with `name`, when there is no image at all, or no valid pixel.
+DatasetInfo assemble(const std::string& name, std::vector<Field> fields, std::vector<std::string> class_names,
                      std::span<const ShardResult> shards, int64_t alignment = 0);
 
 /// A finished shard as JSON text and back (for resuming `data create`); a bad text throws DatasetError.

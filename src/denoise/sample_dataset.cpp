@@ -110,7 +110,8 @@ class SampleWriter {
 
   /// Rank 0: the description, then the name.
   void publish(const std::vector<data::ShardResult>& shards) {
-    data::write_dataset_info(runtime_.files, folder_.path(), data::assemble(set_.fields, set_.class_names, shards));
+    data::write_dataset_info(runtime_.files, folder_.path(),
+                             data::assemble(folder_.path().string(), set_.fields, set_.class_names, shards));
     folder_.publish();
   }
 

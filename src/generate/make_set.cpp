@@ -95,8 +95,8 @@ class SetWriter {
     base::OrderedJson description = {{"ddpm", base::kVersion}, {"count", count_}, {"seed", seed_}};
     description.update(generator_.description());
     base::write_atomically(files_, folder_.path() / kDescription, description.dump(2) + "\n");
-    data::write_dataset_info(files_, folder_.path(),
-                             data::assemble(fields, generator_.class_names(), shards, alignment_));
+    const auto info = data::assemble(folder_.path().string(), fields, generator_.class_names(), shards, alignment_);
+    data::write_dataset_info(files_, folder_.path(), info);
     folder_.publish();
   }
 

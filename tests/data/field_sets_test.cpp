@@ -67,7 +67,7 @@ class FieldSetsTest : public SharedFolderTest {
       for (int64_t i = 0; i < count; ++i, ++index) append(writer, each, index);
       shards.push_back(writer.finish());
     }
-    write_dataset_info(*files_, set(), assemble(fields, {"a", "b", "c"}, shards));
+    write_dataset_info(*files_, set(), assemble("a set", fields, {"a", "b", "c"}, shards));
   }
   static void append(ShardWriter& writer, const std::vector<Field>& fields, int64_t index) {
     std::vector<std::vector<std::byte>> values;

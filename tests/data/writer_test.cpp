@@ -157,12 +157,13 @@ TEST_F(WriterTest, HoldsOneNumberOfEachColumnForEachImage) {
 TEST_F(WriterTest, AssembledShardsFollowOneAnother) {
   const std::vector<ShardResult> shards = {write("a.h5", 3, 3), write("b.h5", 0, 0), write("c.h5", 2, 2)};
   const DatasetInfo info =
-      assemble(image_fields(kFormat, Normalization::of(kFormat.dtype), true), {"x", "y", "z"}, shards);
+      assemble("a set", image_fields(kFormat, Normalization::of(kFormat.dtype), true), {"x", "y", "z"}, shards);
   EXPECT_EQ(info.count, 5);
   EXPECT_EQ(info.shards[2].first, 3);
   EXPECT_EQ(info.shards[2].file, "shard-00002-of-00003.h5");
   EXPECT_EQ(parse_dataset_info(to_json_text(info), "test"), info);
-  EXPECT_THROW(assemble(image_fields(kFormat, {}, true), {}, std::span(shards).subspan(1, 1)), base::DatasetError);
+  EXPECT_THROW(assemble("a set", image_fields(kFormat, {}, true), {}, std::span(shards).subspan(1, 1)),
+               base::DatasetError);
 }
 
 TEST_F(WriterTest, AFinishedShardSurvivesJson) {
@@ -176,7 +177,8 @@ TEST_F(WriterTest, AFinishedShardSurvivesJson) {
 
 TEST_F(WriterTest, AClassNameThatIsNotUtf8IsRefused) {
   const std::vector<ShardResult> shards = {write("a.h5", 3, 3)};
-  const DatasetInfo info = assemble(image_fields(kFormat, Normalization::of(kFormat.dtype), true), {"\xff"}, shards);
+  const DatasetInfo info =
+      assemble("a set", image_fields(kFormat, Normalization::of(kFormat.dtype), true), {"\xff"}, shards);
   EXPECT_THROW(to_json_text(info), base::DatasetError);
 }
 

@@ -27,8 +27,9 @@ std::optional<double> percentage_of(std::string_view text) {
 }  // namespace
 
 double percentage(std::string_view option, std::string_view text) {
-  if (const auto value = percentage_of(text)) return *value;
-  throw base::ConfigError("{} {}: wanted a percentage such as 5%, from 0% to 100%", option, text);
+  const auto value = percentage_of(text);
+  if (value && *value < 100.0) return *value;
+  throw base::ConfigError("{} {}: wanted a percentage such as 5%, at least 0% and less than 100%", option, text);
 }
 
 BadLimit::BadLimit(std::string_view text) : text_(text), limited_(true) {

@@ -1,8 +1,10 @@
-// Arithmetic of 8-bit values that several formats need: transparency over white, and ink.
+// Arithmetic of levels that several formats need: transparency over white, and ink.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "data/prepare/image.h"
 
@@ -14,24 +16,24 @@ inline uint8_t product(unsigned a, unsigned b) {
   return static_cast<uint8_t>((sum + (sum >> 8U)) >> 8U);
 }
 
-/// c a + 255 (255 - a), divided by 255 and rounded.
-inline uint8_t over_white(unsigned value, unsigned alpha) {
-  const unsigned sum = value * alpha + 255U * (255U - alpha) + 128U;
-  return static_cast<uint8_t>((sum + (sum >> 8U)) >> 8U);
-}
-
-/// Makes an image of Colours + 1 channels, the last of which is opacity, one of Colours channels, in place.
-template <int Colours>
-void lay_over_white(Image& image) {
-  const std::size_t pixels = image.pixels.size() / (Colours + 1);
-  const uint8_t* in = image.pixels.data();
-  uint8_t* out = image.pixels.data();
-  for (std::size_t i = 0; i < pixels; ++i, in += Colours + 1, out += Colours) {
-    const unsigned alpha = in[Colours];
-    for (int c = 0; c < Colours; ++c) out[c] = over_white(in[c], alpha);
+/// An image of which the last of two or four channels is opacity, laid over white: c a + top (top - a), divided by top,
+/// or c + top - a where the colours were multiplied by their opacity before; in 8 bits, rounded once.
+template <typename T>
+Image laid_over_white(const BasicImage<T>& image, bool premultiplied = false) {
+  constexpr uint64_t kTop = std::numeric_limits<T>::max();
+  constexpr uint64_t kLevel = kTop / std::numeric_limits<uint8_t>::max();
+  Image over(image.width, image.height, image.channels - 1);
+  const auto colours = static_cast<std::size_t>(over.channels);
+  const T* in = image.pixels.data();
+  for (std::size_t i = 0; i < over.pixels.size(); i += colours, in += colours + 1) {
+    const uint64_t alpha = in[colours];
+    for (std::size_t c = 0; c < colours; ++c) {
+      const uint64_t own = premultiplied ? std::min(in[c] * kTop, kTop * alpha) : in[c] * alpha;
+      const uint64_t sum = own + kTop * (kTop - alpha);
+      over.pixels[i + c] = static_cast<uint8_t>((sum + kTop * kLevel / 2) / (kTop * kLevel));
+    }
   }
-  image.pixels.resize(pixels * Colours);
-  image.channels = Colours;
+  return over;
 }
 
 /// Makes an image of four channels one of RGB, in place. What is stored is the light that each ink lets through:

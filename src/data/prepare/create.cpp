@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -24,10 +25,6 @@ namespace ddpm::data::prepare {
 namespace {
 
 using base::FileSystem;
-
-constexpr const char* kOnlyArrays =
-    "--images, --labels NAME, --condition, --static, --parameters, --mask, --names, --units and --transform name "
-    "arrays of .npy, .npz and HDF5 files, and of datasets";
 
 void check(const CreateOptions& options) {
   constexpr int kMaxShards = 99999;  // five digits in the file name
@@ -59,6 +56,31 @@ void expect_no_picture_options(const CreateOptions& options) {
       "{}: arrays are stored as they are; --size, --crop, --channels, --seed, --max-bad and "
       "--validation-share are for pictures",
       options.source.paths.front().string());
+}
+
+/// Pictures have no names for their values.
+void expect_no_array_options(const CreateOptions& options) {
+  const ArrayOptions& arrays = options.arrays;
+  const std::string& source = options.source.paths.front().string();
+  if (!arrays.labels.empty()) {
+    throw base::ConfigError(
+        "--labels {}: {} is no file of arrays, of which one could have this name; wanted auto, folder or none",
+        arrays.labels, source);
+  }
+  for (const auto& [option, value] :
+       std::initializer_list<std::pair<const char*, const std::string&>>{{"--images", arrays.images},
+                                                                         {"--condition", arrays.condition},
+                                                                         {"--static", arrays.static_values},
+                                                                         {"--parameters", arrays.parameters},
+                                                                         {"--mask", arrays.mask},
+                                                                         {"--names", arrays.names},
+                                                                         {"--units", arrays.units},
+                                                                         {"--transform", arrays.transforms}}) {
+    if (value.empty()) continue;
+    throw base::ConfigError(
+        "{} {}: {} is neither a .npy, .npz or HDF5 file nor a dataset, of whose arrays this could be said", option,
+        value, source);
+  }
 }
 
 void describe(const base::Logger& log, const ImageSource& source, int64_t shards, int ranks) {
@@ -240,7 +262,7 @@ void publish(FileSystem& files, const CreateOptions& options, const ImageSource&
     const auto skipped = all_skipped(part == 0 ? source.left_out() : std::vector<Skipped>{}, of_part);
     const base::Path place = folder.path() / plan.parts()[part].folder;
     base::write_atomically(files, place / "skipped.jsonl", skipped_text(skipped));
-    write_dataset_info(files, place, assemble(fields, source.class_names(), results, options.alignment));
+    write_dataset_info(files, place, assemble(source.name(), fields, source.class_names(), results, options.alignment));
   }
   folder.publish();
 }
@@ -275,9 +297,7 @@ CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Log
     comm::agree(comm, [&] { expect_no_picture_options(options); });
     return create_fields(comm, files, log, options, progress);
   }
-  comm::agree(comm, [&] {
-    if (options.arrays != ArrayOptions{}) throw base::ConfigError("{}", kOnlyArrays);
-  });
+  comm::agree(comm, [&] { expect_no_array_options(options); });
   std::optional<GrowingFolder> folder;
   const std::string found = comm::agree_on_root(comm, [&] { return begin(files, options, folder); });
   std::unique_ptr<ImageSource> source;

@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file_error.h"
@@ -136,7 +138,7 @@ class FieldsWriter {
   }
 
   [[nodiscard]] DatasetInfo described() const {
-    DatasetInfo info = assemble(job_.fields, source_.class_names(), filled_.results, job_.alignment);
+    DatasetInfo info = assemble(source_.name(), job_.fields, source_.class_names(), filled_.results, job_.alignment);
     if (!job_.statistics.empty()) info.statistics = job_.statistics;
     return info;
   }
@@ -206,7 +208,11 @@ DatasetOptions names_in_hdf5(const ArrayOptions& options, bool with_labels) {
 }  // namespace
 
 bool holds_arrays(const SourceOptions& options, const ArrayOptions& arrays) {
-  if (arrays.composed) return true;
+  if (arrays.composed) {
+    if (options.paths.empty() || looks_like_dataset(options.paths.front())) return true;
+    throw base::ConfigError("--variables {}: {} is neither an HDF5 nor a NetCDF-4 file",
+                            fmt::join(arrays.composed->variables, ","), options.paths.front().string());
+  }
   if (options.paths.empty() || options.format != SourceFormat::automatic) return false;
   const base::Path& first = options.paths.front();
   const auto kind = base::read_as<base::DatasetError>([&] { return base::kind_of(first); });

@@ -1,6 +1,9 @@
+#include <bit>
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <png.h>
@@ -72,6 +75,7 @@ struct Header {
   png_uint_32 width;
   png_uint_32 height;
   int channels;  ///< after expansion: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha
+  int bits;      ///< of a value: 16 where there is opacity to multiply by, else 8
   std::size_t row_bytes;
 };
 
@@ -88,17 +92,50 @@ Header read_header(Reader& reader, const DecodeLimits& limits) {
     static constexpr std::array<png_byte, 5> kOrientationChunk = {'e', 'X', 'I', 'f', '\0'};
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT, kOrientationChunk.data(), 1);
     png_read_info(png, info);
-    png_set_expand(png);    // palettes, fewer than 8 bits, tRNS to alpha
-    png_set_scale_16(png);  // v / 257, rounded
+    const bool has_alpha = (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0;
+    png_set_expand(png);                    // palettes, fewer than 8 bits, tRNS to alpha
+    if (!has_alpha) png_set_scale_16(png);  // v / 257, rounded
+    if constexpr (std::endian::native == std::endian::little) png_set_swap(png);
     png_set_interlace_handling(png);
     png_read_update_info(png, info);
     header.width = png_get_image_width(png, info);
     header.height = png_get_image_height(png, info);
     header.channels = png_get_channels(png, info);
+    header.bits = png_get_bit_depth(png, info);
     header.row_bytes = png_get_rowbytes(png, info);
   });
   limits.check("PNG", header.width, header.height);
   return header;
+}
+
+/// Reads the pixels, and returns the orientation.
+template <typename T>
+int read_pixels(Reader& reader, const Header& header, BasicImage<T>& image) {
+  const std::size_t size = image.row_size() * sizeof(T);
+  DDPM_CHECK(header.row_bytes == size, "row of {} bytes, wanted {}", header.row_bytes, size);
+  std::vector<png_bytep> rows(header.height);
+  for (int y = 0; y < image.height; ++y) {
+    rows[static_cast<std::size_t>(y)] = reinterpret_cast<png_bytep>(image.row(y).data());  // NOLINT: libpng's own type
+  }
+  int orientation = 1;
+  reader.run([&](png_structp png, png_infop info) {
+    png_read_image(png, rows.data());
+    png_read_end(png, info);
+    png_bytep exif = nullptr;
+    png_uint_32 size = 0;
+    if (png_get_eXIf_1(png, info, &size, &exif) != 0) orientation = exif_orientation({exif, size});
+  });
+  return orientation;
+}
+
+template <typename T>
+Decoded decode_values(Reader& reader, const Header& header) {
+  BasicImage<T> image(static_cast<int>(header.width), static_cast<int>(header.height), header.channels);
+  const int orientation = read_pixels(reader, header, image);
+  if constexpr (std::is_same_v<T, uint8_t>) {
+    if (header.channels % 2 == 1) return {std::move(image), orientation};
+  }
+  return {laid_over_white(image), orientation};
 }
 
 }  // namespace
@@ -106,22 +143,7 @@ Header read_header(Reader& reader, const DecodeLimits& limits) {
 Decoded decode_png(std::span<const std::byte> bytes, const DecodeLimits& limits) {
   Reader reader(bytes);
   const Header header = read_header(reader, limits);
-  Decoded decoded{Image(static_cast<int>(header.width), static_cast<int>(header.height), header.channels), 1};
-  Image& image = decoded.image;
-  DDPM_CHECK(header.row_bytes == image.row_size(), "row of {} bytes, wanted {}", header.row_bytes, image.row_size());
-  std::vector<png_bytep> rows(header.height);
-  for (int y = 0; y < image.height; ++y) rows[static_cast<std::size_t>(y)] = image.row(y).data();
-
-  reader.run([&](png_structp png, png_infop info) {
-    png_read_image(png, rows.data());
-    png_read_end(png, info);
-    png_bytep exif = nullptr;
-    png_uint_32 size = 0;
-    if (png_get_eXIf_1(png, info, &size, &exif) != 0) decoded.orientation = exif_orientation({exif, size});
-  });
-  if (image.channels == 2) lay_over_white<1>(image);
-  if (image.channels == 4) lay_over_white<3>(image);
-  return decoded;
+  return header.bits == 16 ? decode_values<uint16_t>(reader, header) : decode_values<uint8_t>(reader, header);
 }
 
 }  // namespace ddpm::data::prepare

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "data/prepare/blend.h"
@@ -10,6 +11,21 @@
 
 namespace ddpm::data::prepare {
 namespace {
+
+/// Integers of 16 bits.
+class Deep {
+ public:
+  explicit Deep(std::span<const uint8_t> row) : row_(row) {}
+
+  [[nodiscard]] uint16_t operator[](std::size_t i) const {
+    uint16_t value = 0;
+    std::memcpy(&value, &row_[sizeof(value) * i], sizeof(value));
+    return value;
+  }
+
+ private:
+  std::span<const uint8_t> row_;
+};
 
 /// Integers of 1 to 16 bits as they are packed, each turned into 8 bits: v / 257 of 16, spread to 0..255 of fewer; or
 /// as they are, where they are places in a palette.
@@ -20,11 +36,7 @@ class Integers {
 
   [[nodiscard]] uint8_t operator[](std::size_t i) const {
     if (bits_ == 8) return row_[i];
-    if (bits_ == 16) {
-      uint16_t value = 0;
-      std::memcpy(&value, &row_[2 * i], sizeof(value));
-      return static_cast<uint8_t>((value * 255U + 32895U) >> 16U);  // v / 257, rounded
-    }
+    if (bits_ == 16) return static_cast<uint8_t>((Deep(row_)[i] * 255U + 32895U) >> 16U);  // v / 257, rounded
     // The first sample of a byte is its highest bits.
     const std::size_t bit = i * bits_;
     const unsigned value = static_cast<unsigned>(row_[bit / 8]) >> (8 - bits_ - bit % 8);
@@ -80,25 +92,6 @@ void read_samples(TiffFile& file, const TiffHeader& header, BasicImage<T>& image
   });
 }
 
-/// Colours that were multiplied by their opacity c a are laid over white: c a + 255 - a.
-template <int Colours>
-void lay_premultiplied_over_white(Image& image) {
-  const std::size_t pixels = image.pixels.size() / (Colours + 1);
-  const uint8_t* in = image.pixels.data();
-  uint8_t* out = image.pixels.data();
-  for (std::size_t i = 0; i < pixels; ++i, in += Colours + 1, out += Colours) {
-    const int rest = 255 - in[Colours];
-    for (int c = 0; c < Colours; ++c) out[c] = static_cast<uint8_t>(std::min(in[c] + rest, 255));
-  }
-  image.pixels.resize(pixels * Colours);
-  image.channels = Colours;
-}
-
-template <int Colours>
-void blend(Image& image, bool premultiplied) {
-  premultiplied ? lay_premultiplied_over_white<Colours>(image) : lay_over_white<Colours>(image);
-}
-
 Image look_up(const Image& places, const std::vector<uint8_t>& palette) {
   Image image(places.width, places.height, 3);
   const std::size_t size = palette.size() / 3;
@@ -108,28 +101,40 @@ Image look_up(const Image& places, const std::vector<uint8_t>& palette) {
   return image;
 }
 
-void invert(Image& image, int channels) {
+template <typename T>
+void invert(BasicImage<T>& image, int channels) {
   const auto step = static_cast<std::size_t>(image.channels);
   for (std::size_t i = 0; i < image.pixels.size(); i += step) {
     for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
-      image.pixels[i + c] = static_cast<uint8_t>(255 - image.pixels[i + c]);
+      image.pixels[i + c] = static_cast<T>(std::numeric_limits<T>::max() - image.pixels[i + c]);
     }
   }
 }
 
+/// Grey or RGB whose last channel is opacity.
+template <typename T, typename SamplesOf>
+Image decode_opacity(TiffFile& file, const TiffHeader& header, const SamplesOf& samples_of) {
+  BasicImage<T> image(header.width, header.height, header.colour_samples() + 1);
+  read_samples(file, header, image, samples_of);
+  if (header.colours == TiffColours::white_is_zero) invert(image, 1);
+  return laid_over_white(image, header.premultiplied);
+}
+
 Image decode_integers(TiffFile& file, const TiffHeader& header) {
   const bool palette = header.colours == TiffColours::palette;
-  const bool alpha = header.has_alpha && !palette && header.colours != TiffColours::inks;
-  Image image(header.width, header.height, header.colour_samples() + (alpha ? 1 : 0));
-  read_samples(file, header, image, [&](std::span<const uint8_t> row) { return Integers(row, header.bits, palette); });
+  const auto integers = [&](std::span<const uint8_t> row) { return Integers(row, header.bits, palette); };
+  if (header.has_alpha && !palette && header.colours != TiffColours::inks) {
+    if (header.bits != 16) return decode_opacity<uint8_t>(file, header, integers);
+    return decode_opacity<uint16_t>(file, header, [](std::span<const uint8_t> row) { return Deep(row); });
+  }
+  Image image(header.width, header.height, header.colour_samples());
+  read_samples(file, header, image, integers);
   if (palette) return look_up(image, file.palette(header.bits));
   if (header.colours == TiffColours::white_is_zero) invert(image, 1);
   if (header.colours == TiffColours::inks) {
     invert(image, 4);  // from ink to the light that it lets through
     inks_to_rgb(image);
   }
-  if (image.channels == 2) blend<1>(image, header.premultiplied);
-  if (image.channels == 4) blend<3>(image, header.premultiplied);
   return image;
 }
 

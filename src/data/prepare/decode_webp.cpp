@@ -72,8 +72,7 @@ Decoded decode_webp(std::span<const std::byte> bytes, const DecodeLimits& limits
         "WebP: the image is {}",
         status == VP8_STATUS_NOT_ENOUGH_DATA || status == VP8_STATUS_SUSPENDED ? "cut short" : "damaged");
   }
-  if (!opaque) lay_over_white<3>(image);
-  return {std::move(image), orientation};
+  return {opaque ? std::move(image) : laid_over_white(image), orientation};
 }
 
 }  // namespace ddpm::data::prepare

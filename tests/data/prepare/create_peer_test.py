@@ -162,7 +162,7 @@ class DataCreate(unittest.TestCase):
         shown = json.loads(run("inspect", output, "--json").stdout)
         self.assertEqual((shown["height"], shown["width"]), (1, 9))
         self.assertEqual(run("verify", output).returncode, 0)
-        for size, words in (("8x8x8", "3 sides"), ("8x", "wanted: a size"), ("4x5000", "not in range 1 to 4096"), ("0", "not in range 1 to 4096")):
+        for size, words in (("8x8x8", "3 sides"), ("8x", "--size 8x: a side is missing"), ("4x5000", "not in range 1 to 4096"), ("0", "not in range 1 to 4096")):
             result = run("create", self.source, "--output", self.output, "--size", size, ranks=2)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(words, result.stderr)

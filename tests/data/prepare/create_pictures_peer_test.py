@@ -165,7 +165,10 @@ class Validation(Case):
     def test_refusals(self):
         self.named(3)
         self.refused(3, "falls into the validation set of --validation-share 0.001%", self.root / "p", "--validation-share", "0.001%", ranks=2)
-        self.refused(2, "wanted a percentage such as 5%", self.root / "p", "--validation-share", "0.05")
+        for share in ("0.05", "100%", "-1%"):
+            self.refused(2, "wanted a percentage such as 5%", self.root / "p", "--validation-share", share)
+        for option in (("--labels", "kinds"), ("--names", "a,b"), ("--mask", "m"), ("--variables", "t2m", "--size", 32)):
+            self.refused(2, f"{option[0]} {option[1]}: {self.root / 'p'} is n", self.root / "p", *option)
         cifar = self.write("c.bin", bytes(3073) * 4)
         self.refused(2, "have no names", cifar, "--validation-share", "5%", "--size", 32, ranks=2)
 

@@ -52,10 +52,6 @@ def rounded(x):
     return np.floor(x + 0.5)
 
 
-def to_bytes(samples, depth):
-    return rounded(samples * (255.0 / (2**depth - 1)))
-
-
 def on_white(colour, alpha):
     return rounded((colour * alpha + 255.0 * (255.0 - alpha)) / 255.0)
 
@@ -79,9 +75,8 @@ def direct_png_cases(rng):
     for colour, name in names.items():
         for depth in depths[colour]:
             samples = rng.integers(0, 2**depth, (HEIGHT, WIDTH, CHANNELS[colour]))
-            pixels = to_bytes(samples, depth)
-            if colour in (GREY_ALPHA, RGB_ALPHA):
-                pixels = on_white(pixels[..., :-1], pixels[..., -1:])
+            exact = samples * (255.0 / (2**depth - 1))
+            pixels = on_white(exact[..., :-1], exact[..., -1:]) if colour in (GREY_ALPHA, RGB_ALPHA) else rounded(exact)
             yield f"{name}-{depth}.png", png(samples, depth, colour), as_rgb(pixels)
             yield f"{name}-{depth}-interlaced.png", png(samples, depth, colour, True), as_rgb(pixels)
             if colour in (GREY, RGB):
