@@ -358,6 +358,19 @@ class Foreign(unittest.TestCase):
             file["total, cloud cover"][7] = 1.0  # a chunk that was absent
         self.assertEqual(ddpm("data", "verify", path, *keys, check=False).returncode, 3)
 
+    def test_files_may_count_their_times_in_other_units(self):
+        paths = [WORK / "days.nc", WORK / "hours.nc"]
+        times = {"days": np.arange(4.0), "hours": 24.0 * np.delete(np.arange(4, 12), 3)}
+        for path, (unit, values) in zip(paths, times.items()):
+            with netCDF4.Dataset(path, "w") as file:
+                for name, extent in (("time", len(values)), ("lat", SIZE), ("lon", SIZE)):
+                    file.createDimension(name, extent)
+                time = file.createVariable("time", "f8", ("time",))
+                time.units, time[:] = f"{unit} since 2000-01-01", values
+                file.createVariable("t2m", "f4", ("time", "lat", "lon"))[:] = values[:, None, None]
+        shown = json.loads(ddpm("data", "inspect", WORK / "[dh]*s.nc", "--variables", "t2m", "--lead", 1, "--all", "--json").stdout)
+        self.assertEqual((shown["count"], shown["pairs_left_out"]), (3 + 5, 1))
+
 
 def field_max(path):
     """The largest value of the images: those of the places that have one before them."""

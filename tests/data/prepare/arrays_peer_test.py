@@ -110,6 +110,7 @@ class DataOfArrays(ArraysCase):
             "grid": ({"condition": np.zeros((6, 3, 6, 1), np.float32)}, "the same size, or one that is smaller"),
             "static": ({"static": np.zeros((4, 12, 1), np.float32)}, "the same size"),
             "mask": ({"mask": good["mask"] * 2}, "holds 2 at row"),
+            "nothing": ({"mask": good["mask"] * 0}, "stored.npz: no mask says of any pixel"),
             "label": ({"labels": good["labels"] - 9}, "is negative"),
             "double": ({"condition": good["condition"].astype("f8")}, "x.astype('float32')"),
             "nan": ({"parameters": good["parameters"] * np.float32("nan")}, "parameter 0 of image 0 is nan"),
