@@ -111,8 +111,8 @@ Header read_header(Reader& reader, const DecodeLimits& limits) {
 /// Reads the pixels, and returns the orientation.
 template <typename T>
 int read_pixels(Reader& reader, const Header& header, BasicImage<T>& image) {
-  const std::size_t size = image.row_size() * sizeof(T);
-  DDPM_CHECK(header.row_bytes == size, "row of {} bytes, wanted {}", header.row_bytes, size);
+  const std::size_t row_bytes = image.row_size() * sizeof(T);
+  DDPM_CHECK(header.row_bytes == row_bytes, "row of {} bytes, wanted {}", header.row_bytes, row_bytes);
   std::vector<png_bytep> rows(header.height);
   for (int y = 0; y < image.height; ++y) {
     rows[static_cast<std::size_t>(y)] = reinterpret_cast<png_bytep>(image.row(y).data());  // NOLINT: libpng's own type
@@ -122,8 +122,8 @@ int read_pixels(Reader& reader, const Header& header, BasicImage<T>& image) {
     png_read_image(png, rows.data());
     png_read_end(png, info);
     png_bytep exif = nullptr;
-    png_uint_32 size = 0;
-    if (png_get_eXIf_1(png, info, &size, &exif) != 0) orientation = exif_orientation({exif, size});
+    png_uint_32 exif_size = 0;
+    if (png_get_eXIf_1(png, info, &exif_size, &exif) != 0) orientation = exif_orientation({exif, exif_size});
   });
   return orientation;
 }
