@@ -55,7 +55,7 @@ inline DatasetInfo write_sample_set(const Path& folder, const ImageFormat& forma
     shards.push_back(writer.finish());
   }
   const std::vector<std::string> classes = {"cat", "dog", "newt"};
-  DatasetInfo info = assemble(image_fields(format, Normalization::of(format.dtype), has_labels),
+  DatasetInfo info = assemble(folder.string(), image_fields(format, Normalization::of(format.dtype), has_labels),
                               has_labels ? classes : std::vector<std::string>{}, shards);
   write_dataset_info(*files, folder, info);
   return info;
