@@ -17,7 +17,7 @@ bool is_access_failure(int code) {
   switch (code) {
     case ENXIO:
     case ENOENT:
-    case ESRCH:  // of /proc: the process has ended
+    case ESRCH:  // reported by /proc: the process has ended
     case ENOTDIR:
     case EISDIR:
     case ELOOP:

@@ -20,7 +20,7 @@ namespace ddpm::base {
 /// Tells which state of a file was seen: a change alters its size or time.
 struct FileStamp {
   int64_t size = 0;     ///< bytes on disk
-  int64_t seconds = 0;  ///< of the last change
+  int64_t seconds = 0;  ///< when the file last changed, since 1970
   int64_t nanoseconds = 0;
   friend bool operator==(const FileStamp&, const FileStamp&) = default;
 };
@@ -83,7 +83,7 @@ class InputFile {
   void open_again() const;
 
   std::filesystem::path path_;
-  Descriptor descriptor_;  // of another open file after ESTALE
+  Descriptor descriptor_;  // refers to another open file after ESTALE
   FileStamp stamp_;
 };
 

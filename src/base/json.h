@@ -16,7 +16,7 @@ struct JsonLimits {
   uint64_t max_bytes = 256U << 20U;
   int max_depth = 32;
   std::size_t max_values = std::size_t{1}
-                           << 25U;  ///< of any kind: each takes 16 bytes or more, "0," in a list only two
+                           << 25U;  ///< values of any kind: each takes 16 bytes or more, "0," in a list only two
 };
 
 /// Parses `text`; throws std::invalid_argument with position and reason for bad syntax, duplicate keys, or more than

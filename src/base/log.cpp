@@ -24,7 +24,7 @@ std::string printable(std::string_view text) {
       out += rest.substr(0, size);
       i += size - 1;
     } else {
-      if (size > 0) i += size - 1;  // of U+0080 to U+009F the second byte is the character
+      if (size > 0) i += size - 1;  // for U+0080 to U+009F the second byte is the character's number
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i]));
     }
   }

@@ -46,7 +46,7 @@ GroupMemory memory_of(const path& group, bool first_version) {
   if (!memory.limit) return memory;
   const auto used = integer(kernel_file(group / (first_version ? "memory.usage_in_bytes" : "memory.current")));
   const std::string statistics = kernel_file(group / "memory.stat");
-  const std::string all = first_version ? "total_" : "";  // of the groups inside, too
+  const std::string all = first_version ? "total_" : "";  // in version 1 these keys count the groups inside, too
   const int64_t files = number_of(statistics, all + "inactive_file ") + number_of(statistics, all + "active_file ");
   memory.used = std::max<int64_t>(used.value_or(0) - files, 0);
   return memory;

@@ -25,7 +25,7 @@ enum class Stream : uint32_t {
   class_dropout = 9,   ///< whether a label is replaced by the null class
   offset_noise = 10,
   condition_dropout = 11,    ///< whether an image's condition is left out
-  crop = 12,                 ///< of `data create`: position = image index in the source, element = axis
+  crop = 12,                 ///< where `data create` crops: position = image index in the source, element = axis
   validation_timestep = 13,  ///< position = image index in the validation set, step 0
   validation_noise = 14,
   validation_offset_noise = 15,
@@ -33,8 +33,8 @@ enum class Stream : uint32_t {
   validation_patch = 20,  ///< likewise; position = image index in the validation set, step 0
   vertical_flip = 25,
   quarter_turns = 26,
-  rank_ties = 28,  ///< of `eval`: position = condition, element = pixel: which of equal values the truth comes after
-  evaluation_groups = 29,    ///< of `eval samples`: which samples are left out together
+  rank_ties = 28,  ///< which of equal values the truth comes after, in `eval`: position = condition, element = pixel
+  evaluation_groups = 29,    ///< which samples `eval samples` leaves out together
   evaluation_subsets = 30,   ///< likewise: subsets of the kernel distance; step = subset, position = 0 samples, 1 data
   evaluation_features = 31,  ///< likewise: weights of the built-in features; step = scale, position = layer
 };

@@ -24,7 +24,7 @@ class SoleWriter {
 
   FileSystem& files_;
   Path target_;
-  Path place_;  ///< of the lock
+  Path place_;  ///< path of the lock's file
   std::optional<FileLock> lock_;
 };
 

@@ -60,7 +60,7 @@ struct Tables {
   std::string options;
   std::string values;   ///< by "ddpm data create --crop"
   std::string words;    ///< by position
-  std::string chains;   ///< of commands that take keys
+  std::string chains;   ///< commands that take keys of the configuration
   std::string keys;     ///< all keys
   std::string choices;  ///< by "--section.key"
 };

@@ -37,7 +37,7 @@ struct NewArguments {
   std::optional<plan::StarterSize> model;
   std::string machine;
   std::optional<std::string> precision;
-  MixedPrecision usual_precision = MixedPrecision::no;  ///< of the machine
+  MixedPrecision usual_precision = MixedPrecision::no;  ///< what the machine usually trains in
 };
 
 OneOf precisions() { return {base::all_names<MixedPrecision>()}; }

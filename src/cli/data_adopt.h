@@ -16,9 +16,9 @@ void declare_data_adopt(const Subcommand& data, Command& command);
 
 /// What the digests beside files say.
 struct AdoptedBytes {
-  uint64_t bytes = 0;                ///< that were compared: all of the files
+  uint64_t bytes = 0;                ///< bytes that were compared: all of the files
   std::vector<std::string> damaged;  ///< a line for each chunk or block that has changed
-  std::vector<std::string> arrays;   ///< of the first file
+  std::vector<std::string> arrays;   ///< names of the arrays in the first file
   bool all = true;                   ///< whether all of several files are adopted
 
   [[nodiscard]] bool has(const std::string& array) const;

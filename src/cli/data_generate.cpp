@@ -35,7 +35,7 @@ namespace {
 using base::ConfigError;
 using generate::Generator;
 
-constexpr int64_t kMostElements = int64_t{1} << 26;  // of a sample, all channels: 256 MiB of float32
+constexpr int64_t kMostElements = int64_t{1} << 26;  // largest sample, over all channels: 256 MiB of float32
 constexpr std::size_t kMostCouplings = 1000;
 
 /// How the links of U(1) are written: as angles, or as cosines and sines.

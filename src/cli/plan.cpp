@@ -28,7 +28,7 @@ namespace {
 struct PlanArguments : ConfigArguments {
   plan::PlanPlace place;
   std::optional<double> parameters;  ///< only the state of so many is planned, without a configuration
-  int64_t ranks = 0;                 ///< of them
+  int64_t ranks = 0;                 ///< ranks that share the state of the parameters
   bool json = false;
   bool meshes = false;
 };

@@ -32,7 +32,7 @@ class SampleTiles {
 
  private:
   layout::Mesh mesh_;
-  std::unique_ptr<comm::Communicator> group_;  // of the ranks that draw the same images
+  std::unique_ptr<comm::Communicator> group_;  // the ranks that draw the same images as this one
   std::unique_ptr<parallel::TilePartition> tile_;
   std::unique_ptr<parallel::TilePartition> mean_tile_;
 };

@@ -27,9 +27,9 @@ struct Phase {
 /// What a rank said of itself, and when.
 struct RankState {
   Phase phase;
-  int64_t step = -1;      ///< of a training; -1: the phase is not one of a step
+  int64_t step = -1;      ///< training step; -1: the phase is not one of a step
   int64_t sequence = 0;   ///< phases that it has entered so far
-  bool waiting = false;   ///< for other ranks, in a collective of ours (in one of HDF5 it is not known)
+  bool waiting = false;   ///< waits for other ranks, in a collective of ours (in one of HDF5 it is not known)
   double age_s = 0.0;     ///< time in its phase, or since its last progress in it, when it said so
   double silent_s = 0.0;  ///< time since
   double job_age_s = std::numeric_limits<double>::infinity();  ///< the least age of any rank that it knew of then

@@ -47,7 +47,7 @@ class Messages {
       for (std::size_t i = 0; i < requests_.size(); ++i) {
         int complete = 0;
         check_mpi(MPI_Test(&requests_[i], &complete, MPI_STATUS_IGNORE), "MPI_Test");
-        done[i] = complete != 0;  // of one that was done before, too
+        done[i] = complete != 0;  // true also for a request that was complete before
       }
       if (std::ranges::find(done, false) == done.end() || Clock::now() - start > patience) return done;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -210,7 +210,7 @@ void probe(Seconds patience) {
 void expect_reach(double timeout_s) {
   try {
     probe(Seconds(timeout_s));
-  } catch (const base::Error& error) {  // of this rank's messages alone
+  } catch (const base::Error& error) {  // a failure of this rank's own messages
     end_job(error.what());
   }
 }

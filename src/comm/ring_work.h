@@ -68,8 +68,8 @@ class RingWork final : public Work::Impl {
   RingElements elements_;
   int rank_ = 0;
   int64_t ranks_ = 1;
-  int64_t pieces_ = 0;    // of a part
-  int64_t messages_ = 0;  // to send, and to receive
+  int64_t pieces_ = 0;    // pieces that a part is cut into
+  int64_t messages_ = 0;  // how many this rank sends, and as many it receives
   int64_t slot_elements_ = 0;
   std::vector<std::byte> slots_;  // what is to be reduced arrives here
   std::vector<MPI_Request> sends_;

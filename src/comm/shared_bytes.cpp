@@ -77,7 +77,7 @@ struct SharedBytes::Window {
   }
 
   MpiCommunicator host;
-  MpiCommunicator firsts;      // of all hosts; of no use on other ranks
+  MpiCommunicator firsts;      // the first rank of each host; of no use on other ranks
   std::vector<int64_t> hosts;  // by rank: the number of its host's first rank in `firsts`
   MPI_Win handle = MPI_WIN_NULL;
   void* memory = nullptr;

@@ -188,7 +188,7 @@ class Watchdog::Thread {
   const base::Logger& log_;
   std::unique_ptr<Communicator> comm_;
   std::vector<std::string> hosts_;
-  base::Pulse main_;  // of the thread that makes this object
+  base::Pulse main_;  // progress of the thread that makes this object
   std::mutex mutex_;
   std::condition_variable_any changed_;
   RankState own_;

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMaxBytes = 1U << 20U;
 constexpr int kMaxDots =
     16;  // a.b.c in one key: toml++ destroys what it parsed recursively, without a limit of its own
-constexpr int kMaxDepth = 8;  // of tables and arrays; the deepest known key needs four
+constexpr int kMaxDepth = 8;  // how deeply tables and arrays may nest; the deepest known key needs four
 
 Value from_node(const toml::node& node, const std::string& origin, int depth);
 

@@ -185,7 +185,7 @@ std::string digest_rest(const base::InputFile& file, std::span<const h5::Extent>
   std::string digests;
   std::vector<std::byte> piece(kRestPiece);
   std::size_t filled = 0;
-  uint64_t skip = pieces.first * kRestPiece;  // of the rest, before the first piece
+  uint64_t skip = pieces.first * kRestPiece;  // bytes of the rest that lie before the first piece
   const auto finish = [&] {
     digests += sha256_of(std::span(piece).first(filled));
     filled = 0;

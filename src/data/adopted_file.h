@@ -44,7 +44,7 @@ struct Adoption {
   uint64_t size = 0;
   std::vector<AdoptedArray> arrays;
   uint64_t runs = 0;
-  uint64_t pieces = 0;  ///< of the rest
+  uint64_t pieces = 0;  ///< number of pieces of kRestPiece bytes that the rest of the file is cut into
   uint64_t digests = 0;
   std::string table_sha256;
 

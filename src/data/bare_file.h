@@ -24,12 +24,12 @@ struct BareFile {
   };
 
   DatasetInfo info;
-  std::vector<std::unique_ptr<Rows>> rows;  ///< of info.fields, in their order: first the images
-  std::optional<h5::Array> checksums;       ///< of the images, only where a writer of this program left them
-  std::string description = {};             ///< how a foreign file is read: all that values depend on beside its bytes
-  std::map<std::string, std::vector<double>> coordinates = {};  ///< of the axes of a foreign file's images
-  Times times = {};                                             ///< of a foreign file
-  std::vector<ForeignRows*> foreign = {};  ///< those of `rows` that a foreign file has of each image
+  std::vector<std::unique_ptr<Rows>> rows;  ///< one for each field of info.fields, in that order: images first
+  std::optional<h5::Array> checksums;       ///< CRC-32C of each image; only where a writer of this program left them
+  std::string description = {};             ///< how a foreign file is read: all that values depend on besides its bytes
+  std::map<std::string, std::vector<double>> coordinates = {};  ///< a foreign file's coordinates along each image axis
+  Times times = {};                                             ///< times of a foreign file's images
+  std::vector<ForeignRows*> foreign = {};  ///< those of `rows` that give a foreign file's values image by image
   std::vector<bool> periodic = {};  ///< whether these axes are, where a foreign file says so; empty: nothing is known
 
   [[nodiscard]] std::unique_ptr<Rows>& rows_of(const Field& field);

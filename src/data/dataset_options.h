@@ -29,13 +29,13 @@ struct DatasetOptions {
   // A foreign file, such as NetCDF-4 or The Well's: its variables are composed to images, and `images` is not read. The
   // four names above then are lists of variables, separated by commas (data/variable_request.h), and `labels` names one
   // where it is not the name above.
-  std::vector<std::string> variables = {};    ///< of the image, in the order of its channels; empty: a bare file
-  std::vector<std::string> axes = {};         ///< those of the image, height before width; empty: the last two
-  std::vector<std::string> sample_axes = {};  ///< along which images follow each other; empty: the first one
+  std::vector<std::string> variables = {};    ///< variables of the image, channel by channel; empty: a bare file
+  std::vector<std::string> axes = {};         ///< names of the image's axes, height before width; empty: the last two
+  std::vector<std::string> sample_axes = {};  ///< axes along which images follow each other; empty: the first one
   int64_t lead = 0;  ///< places along the last sample axis from the condition, which has the image's variables too
   Missing missing = Missing::refuse;
-  int threads = 1;              ///< of this rank, that unpack chunks
-  int64_t chunk_cache_mib = 0;  ///< of each host, for unpacked chunks; 0: each rank keeps a few
+  int threads = 1;              ///< threads with which this rank unpacks chunks
+  int64_t chunk_cache_mib = 0;  ///< MiB that each host keeps for unpacked chunks; 0: each rank keeps a few
 
   /// The shape of an image, where a bare file may lack them: float32 zeros stand for images of which it has only what
   /// is given with them. Empty: images are wanted.

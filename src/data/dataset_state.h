@@ -34,15 +34,15 @@ namespace ddpm::data {
 /// A part of the index: what the ranks of a host hold once.
 struct IndexPart {
   int64_t begin = 0;
-  int64_t row_bytes = 0;  ///< of one image; 0: there is none
+  int64_t row_bytes = 0;  ///< bytes of one image's row; 0: there is no such part
 };
 
 /// One field of each image.
 struct Column {
-  std::vector<std::unique_ptr<Rows>> shards = {};  ///< of what is read in blocks; released before the files
-  uint64_t chunk_bytes = 0;                        ///< of a bare file's array; 0 without chunks
-  IndexPart held = {};                             ///< the values of all images, of what is not read in blocks
-  IndexPart checksums = {};                        ///< the CRC-32C of each image's values; none in a bare file without
+  std::vector<std::unique_ptr<Rows>> shards = {};  ///< rows of each shard, if read in blocks; released before the files
+  uint64_t chunk_bytes = 0;  ///< unpacked size of a chunk of a bare file's array; 0 without chunks
+  IndexPart held = {};       ///< the values of all images, where the field is not read in blocks
+  IndexPart checksums = {};  ///< the CRC-32C of each image's values; none in a bare file without
 };
 
 /// What is asked of the values that are read, beside their digests.
@@ -59,27 +59,27 @@ struct Vouched {
 struct Dataset::State {
   Path path;
   std::vector<Path> sources;
-  std::vector<std::string> names;         // of the sources
+  std::vector<std::string> names;         // name of each source, or the last part of its path
   std::vector<ImageOrder::Part> parts;    // one for each source
-  std::vector<std::size_t> first_shards;  // of the sources
-  std::vector<Path> paths;                // of `files`
+  std::vector<std::size_t> first_shards;  // for each source, the place of its first shard in `paths`
+  std::vector<Path> paths;                // where the file of each shard lies
   DatasetInfo info;
   std::vector<std::optional<AdoptedFile>> adopted;  // digests of bare files, one for each; released after `files`
   std::optional<comm::SharedBytes> ring_bytes;
-  std::optional<h5::ChunkRing> ring;  // of the chunks of bare files, in these bytes; released after `files`
+  std::optional<h5::ChunkRing> ring;  // unpacked chunks of bare files, kept in ring_bytes; released after `files`
   std::vector<h5::File> files;        // one per shard; released after the rows in `columns`
   std::vector<Field> fields;          // those of info.fields that each image has, in their order
-  std::vector<Column> columns;        // of `fields`
+  std::vector<Column> columns;        // one for each of `fields`
   std::vector<Field> set_fields;      // the others
   std::vector<int64_t> set_begins;    // where their values lie in the index
   std::optional<comm::SharedBytes> index;
-  std::optional<comm::SharedBytes> held_images;    // of fields that are read in blocks, one after another
+  std::optional<comm::SharedBytes> held_images;    // what hold() has read: fields that are read in blocks, one by one
   std::span<int64_t> labels;                       // in the index
   std::vector<OpenedFile> opened;                  // bare files, unless digests of their images prove more
-  mutable std::vector<std::atomic<bool>> touched;  // which of them were read since they were compared
-  std::vector<std::size_t> last_read;              // of each of them, the last one that its pairs are read from
-  mutable std::mutex look;                         // held while they are
-  DatasetOptions reading;                          // of files, as open() was told
+  mutable std::vector<std::atomic<bool>> touched;  // which of `opened` were read since they were last compared
+  std::vector<std::size_t> last_read;              // for each of `opened`, the last file that its pairs are read from
+  mutable std::mutex look;                         // held while `opened` is compared
+  DatasetOptions reading;                          // the options that open_files() was given
   std::string description;                         // how foreign files are read; part of what the images are
   int64_t pairs_left_out = 0;
   std::vector<bool> periodic;                          // the axes of the images; empty: nobody knows

@@ -20,8 +20,8 @@ constexpr int64_t kMaxElements = int64_t{1} << 31;
 /// What the values of a role must be.
 struct RoleRule {
   std::string_view name;  ///< in messages
-  std::size_t axes;       ///< of one image's values; the last one is that of the variables, if there are any
-  bool may_be_deep;       ///< volumes have one more
+  std::size_t axes;       ///< axes that one image's values have; the last is that of the variables, if there are any
+  bool may_be_deep;       ///< whether volumes have one axis more
   std::vector<DType> dtypes;
   std::vector<bool> per_set;  ///< what may be
   std::string_view wanted;

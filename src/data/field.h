@@ -15,9 +15,9 @@
 namespace ddpm::data {
 
 // Limits that no real set reaches; they keep every product far from overflow.
-inline constexpr int64_t kMaxSide = int64_t{1} << 16;  ///< of an image
+inline constexpr int64_t kMaxSide = int64_t{1} << 16;  ///< pixels along one side of an image
 inline constexpr int64_t kMaxChannels = 4096;
-inline constexpr std::size_t kMaxNameBytes = 255;  ///< of what dataset.json names: files, fields, variables
+inline constexpr std::size_t kMaxNameBytes = 255;  ///< bytes in the name of a file, field or variable in dataset.json
 
 /// What a field is to the model.
 enum class FieldRole : uint8_t {
@@ -55,7 +55,7 @@ struct ImageFormat {
   int64_t width = 0;
   int64_t channels = 0;
   base::DType dtype = base::DType::u8;
-  int64_t depth = 0;  ///< of a volume, whose layers lie one after the other; 0: the image is flat
+  int64_t depth = 0;  ///< layers of a volume, which lie one after the other; 0 for flat images
 
   /// The image of a shape [height, width, channels] or [depth, height, width, channels].
   static ImageFormat of(const std::vector<int64_t>& shape, base::DType dtype);
@@ -77,17 +77,17 @@ std::string size_text(const ImageFormat& format);
 struct Variable {
   std::string name;
   std::string unit;     ///< "" where it is not known, or there is none
-  Transform transform;  ///< of uint8 images always x / 127.5 - 1
+  Transform transform;  ///< how stored values become those that the model sees; for uint8 images always x / 127.5 - 1
   friend bool operator==(const Variable&, const Variable&) = default;
 };
 
 struct Field {
   std::string name;
   FieldRole role = FieldRole::image;
-  std::string path;            ///< of the HDF5 dataset in each shard, [n, shape...]; [shape...] if it is per set
-  std::vector<int64_t> shape;  ///< of one image's values; empty: one number
+  std::string path;            ///< the HDF5 dataset in each shard: [n, shape...]; [shape...] if it is per set
+  std::vector<int64_t> shape;  ///< shape of one image's values; empty: one number
   base::DType dtype = base::DType::u8;
-  std::vector<Variable> variables;  ///< one for each channel or parameter; of labels and masks there are none
+  std::vector<Variable> variables;  ///< one for each channel or parameter; none for labels and masks
   bool per_set = false;             ///< one array for all images, which lies in the first shard
 
   /// Bytes of one image's values.

@@ -14,20 +14,20 @@ namespace ddpm::data {
 
 struct FieldStatisticsOptions {
   int64_t most_images = 0;   ///< so many images at most, evenly spaced over the set; 0: all
-  int64_t bins = 64;         ///< of the histograms of float32 values; uint8 has one bin for each of its 256 values
-  bool transformed = false;  ///< of what the model sees: values after their variable's transform, as float32
+  int64_t bins = 64;         ///< bins in histograms of float32 values; uint8 has one bin for each of its 256 values
+  bool transformed = false;  ///< count what the model sees: values after their variable's transform, as float32
 };
 
 /// What the values of one variable are. All but `masked` and `non_finite` is of the finite values of valid pixels.
 struct VariableStatistics {
   int64_t count = 0;
-  int64_t masked = 0;      ///< values of pixels that the mask says are not valid; of images only
+  int64_t masked = 0;      ///< values of pixels that the mask says are not valid; only for images
   int64_t non_finite = 0;  ///< NaN and infinity in valid pixels
   // Without values there is nothing of what follows.
   double min = 0.0;
   double max = 0.0;
   Moments moments;
-  std::vector<double> quantiles;  ///< of kPercents
+  std::vector<double> quantiles;  ///< one for each percentage in kPercents
   Histogram histogram;
   /// Images and volumes only: the power of each ring (radial_spectrum.h), the mean over `spectra` images. Those with a
   /// value that is not finite or without a valid pixel are left out; pixels that are not valid count as the image's
@@ -42,7 +42,7 @@ struct FieldStatistics {
   int64_t unusable = 0;             ///< images that are damaged, and not in the statistics
   std::vector<std::string> faults;  ///< what is wrong with the first of them
   std::vector<VariableStatistics> variables;
-  std::vector<int64_t> modes;  ///< of each ring of the spectrum
+  std::vector<int64_t> modes;  ///< how many modes each ring of the spectrum has
 };
 
 /// The statistics of each field that has variables, in the order of info().fields. Each rank reads a part of the

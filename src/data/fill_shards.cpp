@@ -82,11 +82,11 @@ class Filler {
       if (!result(i)) missing.push_back(i);
     }
     const auto ranks = static_cast<std::size_t>(comm_.size());
-    double mine = 0.0;  // images of this rank
+    double mine = 0.0;  // images in the shards that this rank makes
     for (auto m = static_cast<std::size_t>(comm_.rank()); m < missing.size(); m += ranks) {
       mine += static_cast<double>(filling_.images(missing[m]).size());
     }
-    double done = 0.0;  // of them
+    double done = 0.0;  // how many of these images are made
     for (std::size_t first = 0; first < missing.size(); first += ranks) {
       comm::agree(comm_, [&] {
         const std::size_t at = first + static_cast<std::size_t>(comm_.rank());
@@ -111,8 +111,8 @@ class Filler {
   comm::Communicator& comm_;
   GrowingFolder& folder_;
   const ShardFilling& filling_;
-  std::vector<std::optional<ShardResult>> results_;  // of a shard that is not finished there is none
-  std::vector<int64_t> untold_;                      // of this rank, which others do not know yet
+  std::vector<std::optional<ShardResult>> results_;  // one for each shard; none while the shard is not finished
+  std::vector<int64_t> untold_;                      // shards of this rank that other ranks do not know of yet
   int64_t total_ = 0;                                // images
 };
 

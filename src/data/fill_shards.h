@@ -19,7 +19,7 @@ using ShardProgress = std::function<void(double images)>;
 
 /// How a set is made shard by shard. All are functions of the shard alone, on any rank.
 struct ShardFilling {
-  ImageFormat format;                                  ///< of the images
+  ImageFormat format;                                  ///< shape and type of each image
   std::function<layout::Range(int64_t shard)> images;  ///< which images of the set a shard holds; at least one
   /// All that the shard's bytes depend on: a shard with another fingerprint is made anew.
   std::function<std::string(int64_t shard)> fingerprint;
@@ -31,7 +31,7 @@ struct ShardFilling {
 };
 
 struct FilledShards {
-  std::vector<ShardResult> results;  ///< of all shards, in order
+  std::vector<ShardResult> results;  ///< one for each shard, in order
   int64_t reused = 0;                ///< shards that were taken over
   int64_t reused_images = 0;
 };

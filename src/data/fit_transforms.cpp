@@ -26,7 +26,7 @@ using base::ConfigError;
 using base::DatasetError;
 
 constexpr int64_t kSampleImages = 4096;
-constexpr int64_t kSampleValues = int64_t{1} << 20;  // of each variable
+constexpr int64_t kSampleValues = int64_t{1} << 20;  // sampled values of each variable, at most
 
 TransformKind kind_named(std::string_view name) {
   if (const auto kind = base::find_named<TransformKind>(name)) return *kind;
@@ -100,7 +100,7 @@ void expect_grids(const std::vector<Field>& fields, const TransformKinds& kinds)
 /// Values at evenly spaced places, of each variable by itself.
 struct Sampler {
   const ImageFormat& format;
-  int64_t pixels;  // of an image, at most so many of which are taken
+  int64_t pixels;  // pixels that are sampled in each image; those that are not valid are skipped
 
   Sampler(const ImageFormat& of, int64_t images) : format(of), pixels(std::max<int64_t>(1, kSampleValues / images)) {
     pixels = std::min(pixels, format.pixels());

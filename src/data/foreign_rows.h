@@ -16,20 +16,20 @@ namespace ddpm::data {
 struct AxisUse {
   enum class Kind : uint8_t {
     sample,   ///< each place belongs to other rows
-    side,     ///< of the image
+    side,     ///< a side of the image, such as its height
     channel,  ///< each place is a channel
     chosen,   ///< one place is taken
   };
   Kind kind = Kind::channel;
-  int64_t number = 0;  ///< of the sample axis or the side; the place that is chosen
+  int64_t number = 0;  ///< which sample axis or side it is; for `chosen`, the place that is taken
 };
 
 /// An array and the channels that it gives. A side or sample axis that it lacks has its values everywhere.
 struct ForeignPart {
   h5::Array array;
   Decoding decoding;
-  std::vector<AxisUse> uses;  ///< of each axis of the array
-  int64_t rows = 0;           ///< along its first axis: those that the file does not store have its fill value
+  std::vector<AxisUse> uses;  ///< one for each axis of the array
+  int64_t rows = 0;           ///< extent of its first axis: rows that the file does not store have its fill value
   int64_t channels = 1;
 };
 
@@ -82,16 +82,16 @@ class ForeignRows : public Rows {
  private:
   /// Rows that follow each other along the last sample axis, or a part of each.
   struct Box {
-    std::vector<int64_t> place;  // of the first row along each sample axis
+    std::vector<int64_t> place;  // where the first row lies along each sample axis
     int64_t rows = 1;
     std::vector<int64_t> begin;  // along each side
     std::vector<int64_t> extent;
   };
   /// Where a row lies.
   struct Origin {
-    const ForeignRows* rows;     // of the file that has it: these, or those that they go on with
-    std::vector<int64_t> place;  // there, along each sample axis
-    int64_t together = 1;        // rows from this one on that follow each other there
+    const ForeignRows* rows;     // those whose file has the row: these, or those that they go on with
+    std::vector<int64_t> place;  // where it lies in that file, along each sample axis
+    int64_t together = 1;        // how many rows, from this one on, follow each other there
   };
   [[nodiscard]] Origin origin_of(int64_t row, int64_t most) const;
   [[nodiscard]] bool is_along_rows(const AxisUse& use) const;

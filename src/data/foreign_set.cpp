@@ -24,7 +24,7 @@ using base::DType;
 using Kind = AxisUse::Kind;
 
 constexpr int64_t kMostImages = int64_t{1} << 40;
-constexpr std::size_t kSides = 2;  // of an image, where nothing is said
+constexpr std::size_t kSides = 2;  // sides that an image has where the options name no axes
 
 std::vector<std::string> names_of(const std::vector<ForeignAxis>& axes) {
   std::vector<std::string> names;
@@ -110,7 +110,7 @@ class Composer {
   const DatasetOptions& options_;
   std::vector<std::string> sides_;
   Extents samples_;
-  std::map<std::string, std::vector<double>> coordinates_;  // of the images' sides
+  std::map<std::string, std::vector<double>> coordinates_;  // coordinates along each side of the images
   BareFile::Times times_;
 };
 

@@ -12,9 +12,9 @@
 namespace ddpm::data {
 
 struct ForeignAxis {
-  std::string name;         ///< of its dimension; its number, counted from 0, where it has none
+  std::string name;         ///< name of its dimension; where it has none, its number, counted from 0
   std::string coordinates;  ///< the array of its coordinates in the file; "": there are none
-  int64_t extent = 0;       ///< of the first axis of an array with a fill value it may be more than the array has
+  int64_t extent = 0;       ///< places along it; with a fill value the first axis may have more than the array has
 };
 
 /// Axes of The Well's fields, beside those of space, which its files name.

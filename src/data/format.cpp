@@ -200,7 +200,7 @@ DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin)
                                         "channels",   "dtype",   "normalization", "has_labels", "class_names",
                                         "statistics", "shards",  "checksum"};
   if (version != 1) keys.emplace_back("fields");
-  if (json.contains("depth")) keys.emplace_back("depth");  // of volumes alone
+  if (json.contains("depth")) keys.emplace_back("depth");  // only volumes have it
   const bool aligned = json.contains(kAlignment);
   if (aligned) keys.emplace_back(kAlignment);
   const JsonObject root(json, origin, keys);

@@ -41,16 +41,16 @@ struct ShardInfo {
   int64_t first = 0;  ///< index of its first image in the dataset
   int64_t count = 0;
   uint64_t size = 0;          ///< bytes
-  std::string sha256;         ///< of the whole file: `ddpm data verify`
+  std::string sha256;         ///< digest of the whole file, which `ddpm data verify` compares
   uint64_t header_size = 0;   ///< bytes before the first image or other value that is read in blocks
-  std::string header_sha256;  ///< of those: checked at each open, before HDF5 sees the file
+  std::string header_sha256;  ///< digest of these bytes, checked at each open before HDF5 sees the file
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };
 
 struct DatasetInfo {
   int64_t count = 0;
   std::vector<Field> fields;                  ///< exactly one of images, and at most one of each other role
-  std::vector<std::string> class_names;       ///< of labels 0, 1, ...; empty: not known
+  std::vector<std::string> class_names;       ///< names of labels 0, 1, ...; empty: not known
   std::vector<ChannelStatistics> statistics;  ///< per channel; empty: not known (a bare .h5 file)
   std::vector<ShardInfo> shards;              ///< in order, without gaps
   /// Multiples of so many bytes of a shard's file at which images, conditions and masks begin; 0: nothing was asked

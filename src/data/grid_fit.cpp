@@ -27,7 +27,7 @@ struct PointTally {
   std::vector<double> max;
   std::vector<int64_t> count;
   std::vector<int64_t> shares;
-  std::vector<int64_t> squares;  // of the shares
+  std::vector<int64_t> squares;  // sums of the squares of the shares
 
   explicit PointTally(std::size_t points)
       : min(points, std::numeric_limits<double>::infinity()),

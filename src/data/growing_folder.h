@@ -72,7 +72,7 @@ class GrowingFolder {
   base::FileSystem& files_;
   base::Path output_;
   base::Path partial_;
-  std::vector<std::string> names_;  // of the shards
+  std::vector<std::string> names_;  // files of the shards, relative to the folder
   std::optional<FolderLock> lock_;
 };
 

@@ -21,18 +21,18 @@ struct WindowPlace {
 /// Where the pixels of a window lie in the whole image.
 struct WindowOrigin {
   const WindowPlace* window = nullptr;  ///< null: the image is whole
-  std::vector<int64_t> sides = {};      ///< of the whole image
+  std::vector<int64_t> sides = {};      ///< [height, width] or [depth, height, width] of the whole image
 
   [[nodiscard]] int64_t whole_pixel(int64_t pixel) const;
 };
 
 /// Where a block of images comes from, for messages.
 struct BlockOrigin {
-  const std::string& label;   ///< of the array: "FILE:/name"
+  const std::string& label;   ///< which array holds the images: "FILE:/name"
   int64_t first = 0;          ///< number of the block's first image in the array
-  int64_t first_in_set = -1;  ///< its number in the dataset; -1: it is not known
+  int64_t first_in_set = -1;  ///< number of that image in the dataset; -1: it is not known
   std::string advice = {};    ///< what else may be wanted where a value is not finite
-  WindowOrigin window = {};   ///< of the one image that the block is a part of
+  WindowOrigin window = {};   ///< which part of its one image the block is; by default whole images
 };
 
 /// [n, channels, height, width], as some files store images, to [n, height, width, channels].

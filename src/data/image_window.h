@@ -15,7 +15,7 @@ namespace ddpm::data {
 /// Along an axis of an image, the part of a coarser field that a window needs to be upsampled bilinearly with
 /// half-pixel centres: `factor` pixels of the image are one of the field's.
 struct CoarseAxis {
-  int64_t side = 0;    ///< of the whole field
+  int64_t side = 0;    ///< pixels of the whole field along this axis
   int64_t factor = 1;  ///< 1: the field is as fine as the image
   bool wraps = false;  ///< windows go on at the other side
 
@@ -35,8 +35,8 @@ WindowPlaces drawn_places(std::vector<int64_t> places, uint64_t seed, base::Stre
 /// The windows of images at given places.
 struct ImageWindows {
   ImageFormat whole = {};           ///< an image of the set
-  std::vector<int64_t> sides = {};  ///< of a window, in the order of the images' axes
-  std::vector<bool> wraps = {};     ///< of each axis: windows may go on at the other side
+  std::vector<int64_t> sides = {};  ///< extents of a window, in the order of the images' axes
+  std::vector<bool> wraps = {};     ///< for each axis, whether windows may go on at the other side
   WindowPlaces place = {};
 
   /// The axes of a field that is read in blocks, as a window needs them.

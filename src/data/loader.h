@@ -28,8 +28,8 @@ struct MicroBatch {
   layout::Range positions;       ///< in the global batch; n = positions.size()
   std::vector<int64_t> indices;  ///< [n] which image of the dataset
   std::vector<std::vector<std::byte>>
-      values;  ///< of the dataset's fields(): [n, shape...] of each, as it is stored; of windows ImageWindows::read_of
-  bool windows = false;  ///< what is read in blocks is of windows, not of whole images
+      values;  ///< for each of the dataset's fields(), [n, shape...] as it is stored; windows: as ImageWindows::read_of
+  bool windows = false;  ///< fields that are read in blocks hold windows, not whole images
 };
 
 /// Reads the window of image `place` of the batch into its room. The files are to be looked at afterwards, as
@@ -51,7 +51,7 @@ class BatchLoader {
  public:
   struct Options {
     layout::BatchLayout layout;
-    int64_t rank = 0;                                    ///< of the data-parallel ranks
+    int64_t rank = 0;                                    ///< this rank's number among the data-parallel ranks
     int64_t first_step = 0;                              ///< steps already done
     int64_t end_step = 0;                                ///< steps of the whole run: the first that is not read
     int64_t prefetch = 2;                                ///< micro-batches read ahead, at least; 0 reads in next()

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kWhole = 0;      // all images, or all blocks
 constexpr uint64_t kFirstPool = 1;  // pool p: kFirstPool + p
 
-constexpr double kMostSlots = 0x1p53;  // of one set in an epoch
+constexpr double kMostSlots = 0x1p53;  // a set has fewer slots in an epoch than this
 
 /// How often each part is read in an epoch; the least weight counts as 1.
 std::vector<int64_t> slots_of(const std::vector<ImageOrder::Part>& parts) {
@@ -115,7 +115,7 @@ int64_t ImageOrder::of_sets(int64_t slot) const {
 /// anywhere: what follows it lies `missing` images earlier.
 struct ImageOrder::Blocks {
   base::Permutation order;
-  int64_t size;         // of a full block
+  int64_t size;         // images in a full block
   int64_t missing;      // how many images the short block lacks
   int64_t short_place;  // where the short block comes
 

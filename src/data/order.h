@@ -57,8 +57,8 @@ class ImageOrder {
   [[nodiscard]] int64_t in_blocks(uint64_t epoch, int64_t index) const;
   [[nodiscard]] int64_t of_sets(int64_t slot) const;
 
-  std::vector<ImageOrder> sets_;    // of several sets, each of its own images; empty: there is one
-  std::vector<int64_t> set_slots_;  // of each of them in an epoch
+  std::vector<ImageOrder> sets_;    // where there are several sets, the order within each; empty: there is one set
+  std::vector<int64_t> set_slots_;  // for each of them, its slots in an epoch
   int64_t count_;
   int64_t first_slot_ = 0;
   int64_t first_epoch_ = 0;

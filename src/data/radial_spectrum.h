@@ -42,8 +42,8 @@ class RadialSpectrum {
   void sum_rings(const OfMode& of_mode, std::span<double> sums) const;
 
   base::Fourier fourier_;
-  std::vector<uint32_t> ring_of_;  // of each mode of the half spectrum; rings() in the corners
-  std::size_t columns_;            // of the half spectrum
+  std::vector<uint32_t> ring_of_;  // the ring of each mode of the half spectrum; rings() for modes in the corners
+  std::size_t columns_;            // extent of the half spectrum along its last axis
   bool even_;                      // whether the last column is its own mirror
   std::vector<int64_t> modes_;
   std::vector<std::complex<double>> half_;

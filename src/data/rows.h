@@ -73,7 +73,7 @@ class AbsentRows : public Rows {
 class StoredRows : public Rows {
  public:
   struct Form {
-    std::vector<int64_t> shape;   ///< of a row as it is given out
+    std::vector<int64_t> shape;   ///< shape of one row as it is given out
     base::DType dtype;            ///< i64: the array may hold any integers
     bool per_set = false;         ///< the whole array is the one row
     bool channels_first = false;  ///< stored as [channels, height, width], or of volumes [channels, depth, ...]

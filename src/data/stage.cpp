@@ -28,7 +28,7 @@ constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
 struct Copy {
   Path from;
   Path to;
-  std::string text;  // of dataset.json, which is written last: a copy that has one is whole
+  std::string text;  // contents of dataset.json, which is written last: a copy that has one is whole
   DatasetInfo info;
 };
 

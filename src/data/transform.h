@@ -70,9 +70,9 @@ struct Transform {
   TransformType type = TransformType::affine;
   double first = 1.0;                            ///< scale, mean or min
   double second = 0.0;                           ///< offset, std or max
-  std::vector<double> from = {};                 ///< of a quantile map: stored values,
-  std::vector<double> to = {};                   ///< and what the model sees of them
-  std::shared_ptr<const PointScales> grid = {};  ///< of a grid; copies share it, since it may be large
+  std::vector<double> from = {};                 ///< for a quantile map: stored values,
+  std::vector<double> to = {};                   ///< and what the model sees for them
+  std::shared_ptr<const PointScales> grid = {};  ///< scales of each point of a grid; copies share it, it may be large
 
   Transform() = default;
   Transform(TransformType kind, double a, double b) : type(kind), first(a), second(b) {}

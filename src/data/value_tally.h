@@ -35,9 +35,9 @@ inline constexpr std::size_t kCells = 4096;
 
 /// The first sweep: how many values there are, where they lie, and about what they are centred.
 struct FirstTally {
-  int64_t count = 0;       ///< of finite values of valid pixels, which all other numbers are of
+  int64_t count = 0;       ///< finite values of valid pixels; min, max, sum and `coarse` are taken over these
   int64_t masked = 0;      ///< values of pixels that are not valid
-  int64_t non_finite = 0;  ///< of valid pixels
+  int64_t non_finite = 0;  ///< NaN and infinity in valid pixels
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   base::ExactSum sum;
@@ -79,7 +79,7 @@ class SecondTally {
   std::array<base::ExactSum, 4> powers_;
   Histogram histogram_;
   std::vector<Rank> ranks_;
-  std::vector<std::size_t> slot_of_;  // of each coarse cell: which of fine_ it has, or kNoSlot
+  std::vector<std::size_t> slot_of_;  // for each coarse cell, its place in fine_, or kNoSlot
   std::vector<std::vector<int64_t>> fine_;
 };
 

@@ -37,9 +37,9 @@ constexpr uint64_t kMetadataBytes = uint64_t{64} << 10U;
 /// before it is the header.
 struct Arrays {
   h5::File file;
-  std::vector<h5::Array> checksums;  // of what is read in blocks, in the order of the fields
-  std::vector<h5::Array> held;       // what else each image has, alike
-  std::vector<h5::Array> shared;     // of the set
+  std::vector<h5::Array> checksums;  // checksums of the fields that are read in blocks, in the order of the fields
+  std::vector<h5::Array> held;       // the other fields of each image, in the order of the fields
+  std::vector<h5::Array> shared;     // values that all images of the set share
   std::vector<h5::Array> blocks;
 
   void close() {
@@ -117,10 +117,10 @@ struct ShardWriter::State {
   Contents contents;
   int64_t capacity;
   std::size_t images;  // places in contents.fields
-  std::size_t masks;   // its size where the images have none each
+  std::size_t masks;   // place of the mask field; contents.fields.size() where there are no masks of each image
   Statistics statistics;
-  std::vector<std::vector<uint32_t>> checksums;  // of contents.fields, for those that are read in blocks
-  std::vector<std::vector<std::byte>> held;      // of contents.fields, for the others
+  std::vector<std::vector<uint32_t>> checksums;  // CRC-32C of each image, for each field that is read in blocks
+  std::vector<std::vector<std::byte>> held;      // values of each other field; both by place in contents.fields
   int64_t count = 0;
   std::optional<Arrays> arrays;
 

@@ -17,7 +17,7 @@ namespace ddpm::data {
 /// What a finished shard is. `info.file` and `info.first` are left to assemble().
 struct ShardResult {
   ShardInfo info;
-  Statistics statistics;  ///< of the images, where their masks say that they are valid
+  Statistics statistics;  ///< statistics of the images, over pixels that their masks say are valid
 };
 
 /// The column of labels.

@@ -28,7 +28,7 @@ struct DeviceFacts {
   /// [i][j]: 1 where GPU i can read the memory of GPU j directly (NVLink or PCIe), and where i = j.
   std::vector<std::vector<int>> peer_access;
   std::string driver;   ///< newest CUDA version that the driver knows: "12.4"
-  std::string runtime;  ///< of the CUDA that this program was built with
+  std::string runtime;  ///< version of the CUDA that this program was built with
   std::string nccl;
 };
 

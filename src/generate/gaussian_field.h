@@ -32,7 +32,7 @@ class GaussianField final : public CoupledGenerator {
   uint64_t seed_;
   base::Fourier fourier_;
   std::vector<std::vector<double>> amplitudes_;  // for each slope, over the half spectrum
-  std::vector<std::size_t> mirror_;              // of the index of a line along the last axis: that of its negative
+  std::vector<std::size_t> mirror_;              // for each line along the last axis, the line at its negative
   std::vector<float> normals_;
   std::vector<std::complex<double>> spectrum_;
   std::vector<double> values_;

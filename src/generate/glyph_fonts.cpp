@@ -18,7 +18,7 @@ namespace {
 /// Where systems keep the DejaVu fonts: Debian, Fedora, Arch, and folders that hold all fonts.
 constexpr auto kFolders = std::to_array<const char*>(
     {"/usr/share/fonts/truetype/dejavu", "/usr/share/fonts/dejavu", "/usr/share/fonts/TTF", "/usr/share/fonts"});
-constexpr uint64_t kMostBytes = 64U << 20U;  // of a file
+constexpr uint64_t kMostBytes = 64U << 20U;  // largest size of a font file
 constexpr std::size_t kMostFonts = 1000;
 
 bool is_font(const std::string& name) { return name.starts_with("DejaVu") && name.ends_with(".ttf"); }

@@ -46,7 +46,7 @@ class Glyphs final : public Generator {
   uint64_t seed_;
   GlyphFonts fonts_;
   std::vector<Glyph> distinct_;
-  std::vector<uint32_t> codes_;  // of `distinct_`, each once
+  std::vector<uint32_t> codes_;  // the character codes in `distinct_`, each once and in rising order
   std::optional<base::Permutation> order_;
   int64_t unfit_ = 0;
   int64_t repeated_ = 0;

@@ -21,7 +21,7 @@ namespace ddpm::generate {
 template <typename Group>
 void to_landau_gauge(Links<typename Group::Element>& links, std::size_t height, std::size_t width) {
   constexpr int kMostSweeps = 10000;
-  constexpr double kStill = 1e-12;  // of 1 - Re Tr g: angles of 1e-6
+  constexpr double kStill = 1e-12;  // sweeps end when no 1 - Re Tr g exceeds it: angles of 1e-6
   const double side = static_cast<double>(height > width ? height : width);
   const double power = 2.0 / (1.0 + 2.2 / side);
   double moved = 1.0;

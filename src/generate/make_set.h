@@ -21,8 +21,8 @@ struct SetOptions {
   base::Path output;
   int64_t count = 0;      ///< 1 to kMostSamples
   int64_t shards = 8;     ///< 1 to kMostShards; fewer when there are fewer samples
-  int64_t alignment = 0;  ///< of the images in a shard's file: data/format.h
-  uint64_t seed = 0;      ///< with which the generator was made
+  int64_t alignment = 0;  ///< images begin at multiples of so many bytes of a shard's file: data/format.h
+  uint64_t seed = 0;      ///< what the generator was made with
 };
 
 /// Samples done on all ranks, as far as this rank can tell from its own share.
@@ -31,7 +31,7 @@ using Progress = std::function<void(int64_t done, int64_t total)>;
 struct GeneratedSet {
   int64_t shards = 0;
   int64_t reused_shards = 0;  ///< taken over from an earlier command that did not finish
-  int64_t bytes = 0;          ///< of the shards
+  int64_t bytes = 0;          ///< total size of the shards
 };
 
 /// Collective; the same result on every rank. Beside the shards the folder gets generate.json: the generator's

@@ -22,7 +22,7 @@ ChunkRing::ChunkRing(std::span<std::byte> memory) : head_(reinterpret_cast<Head*
 }
 
 std::atomic<uint64_t>& ChunkRing::place_of(const ChunkKey& key) const {
-  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15U;  // of Fibonacci hashing
+  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15U;  // 2^64 divided by the golden ratio: Fibonacci hashing
   return head_->places[(key.offset + key.file * kMultiplier) * kMultiplier >> 48U];
 }
 

@@ -72,8 +72,8 @@ void ChunkReader::read_rows(uint64_t first, uint64_t n, std::span<std::byte> out
 
 void ChunkReader::read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) {
   const std::size_t axes = layout_.shape.size();
-  std::vector<uint64_t> first(axes);  // chunk with some of the box, along each axis
-  std::vector<uint64_t> count(axes);  // of such chunks
+  std::vector<uint64_t> first(axes);  // along each axis, the number of the first chunk with some of the box
+  std::vector<uint64_t> count(axes);  // along each axis, how many chunks have some of it
   uint64_t chunks = 1;
   for (std::size_t axis = 0; axis < axes; ++axis) {
     const uint64_t begin = copy.box.begin[axis];
@@ -227,7 +227,7 @@ void ChunkReader::fetch(std::span<Wanted> group, std::vector<std::byte>& stored)
       continue;
     }
     wanted.stored = wanted.values;
-    std::size_t bytes = chunk_bytes_;  // of chunks that are neighbours both in the file and where they are wanted
+    std::size_t bytes = chunk_bytes_;  // size of chunks that are neighbours both in the file and where they are wanted
     for (; i + 1 < group.size(); ++i, bytes += chunk_bytes_) {
       Wanted& next = group[i + 1];
       const bool follows = is_plain(next) && next.values.data() == wanted.values.data() + bytes &&
@@ -245,7 +245,7 @@ void ChunkReader::fetch_packed(std::span<Wanted*> group, std::vector<std::byte>&
   const auto place_of = [&](const Wanted* wanted) { return layout_.places[wanted->number]; };
   std::ranges::sort(group, {}, [&](const Wanted* wanted) { return place_of(wanted).offset; });
   std::vector<Extent> reads;
-  std::vector<std::size_t> begins;  // of the chunks in stored_
+  std::vector<std::size_t> begins;  // where each chunk of the group begins in `stored`
   std::size_t bytes = 0;
   uint64_t near = 0;  // where the next chunk may begin to be read along
   for (const Wanted* wanted : group) {

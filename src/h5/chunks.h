@@ -33,8 +33,8 @@ struct ChunkLayout {
   std::size_t element_bytes = 0;
   bool turned = false;  ///< whether the bytes of an element lie the other way round in memory
   std::vector<Filter> filters = {};
-  std::vector<ChunkPlace> places = {};  ///< of all chunks, the last axis running fastest
-  std::vector<std::byte> fill = {};     ///< an element of chunks that were never written; empty: all were
+  std::vector<ChunkPlace> places = {};  ///< where each chunk lies, the last axis running fastest
+  std::vector<std::byte> fill = {};     ///< an element of chunks that were never written; empty: all were written
 };
 
 /// Number of chunks along an axis.
@@ -116,8 +116,8 @@ class ChunkReader {
   std::mutex turn_;  // held by a caller that uses `tools_` and `kept_`
   Tools tools_;
   ChunkCache kept_;
-  std::mutex mutex_;                                // of the next one
-  std::vector<std::unique_ptr<Tools>> spare_ = {};  // of callers that load one chunk
+  std::mutex mutex_;                                // guards spare_
+  std::vector<std::unique_ptr<Tools>> spare_ = {};  // tools that callers who load one chunk take, and put back
   ChunkRing* ring_ = nullptr;
   uint64_t ring_file_ = 0;
 };

@@ -20,7 +20,7 @@ struct DigestRun {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t first = 0;   ///< number of its first digest
-  uint64_t number = 0;  ///< of the chunk in its array
+  uint64_t number = 0;  ///< number of the chunk within its array
   uint32_t block = 0;
   uint32_t array = 0;  ///< number of the array in the file
 };

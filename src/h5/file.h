@@ -35,9 +35,9 @@ using base::Path;
 
 /// What an attribute holds: numbers, truth values as 0 and 1, or texts. Without any it is empty.
 struct Attribute {
-  Element element = Element::other;  ///< of numbers
+  Element element = Element::other;  ///< type of the numbers, as the file stores them
   std::vector<double> numbers = {};
-  std::vector<uint64_t> words = {};  ///< the same of integers, exactly: the bits of int64 where they are signed
+  std::vector<uint64_t> words = {};  ///< the same for integers, exactly: the bits of int64 where they are signed
   std::vector<std::string> texts = {};
 };
 
@@ -51,7 +51,7 @@ struct PlainPlace {
 /// What names an axis of an array: another array of the file.
 struct DimensionScale {
   std::string name = {};  ///< absolute; "": none is attached
-  int64_t extent = 0;     ///< of its axis, or the largest of those that it names, where it has no values
+  int64_t extent = 0;     ///< length of its axis; where it has no values, the largest of those that it names
 };
 
 /// An array in a file; a number without axes is an array of one. Its first axis counts rows (images, labels); rows are
@@ -135,12 +135,12 @@ class Array {
   void read_itself(const Path& path, const std::shared_ptr<LazyFile>& file, const Digests* digests, int threads);
 
   Handle handle_;
-  Handle space_;  // of the file; its selection changes with each transfer
+  Handle space_;  // the array's dataspace in the file; its selection changes with each transfer
   std::string label_;
   std::vector<int64_t> shape_;
   Element element_ = Element::other;
   std::size_t row_bytes_ = 0;
-  std::shared_ptr<base::QuietFile> file_;  // null of arrays that are read
+  std::shared_ptr<base::QuietFile> file_;  // null where the array is read
   bool compared_ = false;
   std::vector<std::byte> fill_;
 

@@ -259,7 +259,7 @@ ChunkDecoder::~ChunkDecoder() = default;
 void ChunkDecoder::decode(uint32_t skipped, std::string_view subject, std::span<const std::byte> data,
                           std::span<std::byte> out) {
   std::vector<const Filter*> applied;  // those that change the bytes
-  std::size_t sums = 0;  // of filters that were applied before the next that is undone; each made the chunk longer
+  std::size_t sums = 0;  // checksums applied before the filter that is undone next; each made the chunk longer
   for (std::size_t i = 0; i < filters_.size(); ++i) {
     const bool changes = filters_[i].id != kShuffle || filters_[i].values.front() > 1;
     if ((skipped >> i & 1U) != 0 || !changes) continue;

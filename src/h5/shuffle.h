@@ -20,7 +20,7 @@ class BitUnshuffler {
   void undo(std::span<const std::byte> data, std::size_t element_bytes, std::span<std::byte> out);
 
  private:
-  std::vector<std::byte> turned_;  // of one byte of all elements
+  std::vector<std::byte> turned_;  // work space for one byte of all elements
   std::vector<std::byte> bytes_;   // shuffled by bytes only
 };
 

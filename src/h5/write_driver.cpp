@@ -19,7 +19,7 @@ constexpr haddr_t kMostAddress = (haddr_t{1} << 63U) - 1;
 struct Open {
   H5FD_t head = {};
   std::shared_ptr<base::QuietFile> file;
-  haddr_t end = 0;  // of what HDF5 has allocated
+  haddr_t end = 0;  // end of the space that HDF5 has allocated
 };
 
 Open& open_of(H5FD_t* head) { return *reinterpret_cast<Open*>(head); }  // NOLINT: the first member, as HDF5 has it

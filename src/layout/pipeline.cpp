@@ -10,7 +10,7 @@ namespace ddpm::layout {
 std::vector<Range> balanced_stages(std::span<const double> costs, int64_t stages) {
   const auto units = std::ssize(costs);
   DDPM_CHECK(stages >= 1 && units >= stages, "{} stages of {} units", stages, units);
-  std::vector<double> until(costs.size() + 1, 0.0);  // of all units before one
+  std::vector<double> until(costs.size() + 1, 0.0);  // until[u]: cost of all units before unit u
   for (std::size_t u = 0; u < costs.size(); ++u) until[u + 1] = until[u] + costs[u];
   // The least cost of the most expensive of `stage` + 1 stages that hold the units before `end`, and where the last
   // begins.

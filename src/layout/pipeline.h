@@ -17,7 +17,7 @@ std::vector<Range> balanced_stages(std::span<const double> costs, int64_t stages
 /// One pass of a stage.
 struct StagePass {
   bool forward = true;  ///< false: backward
-  int64_t micro = 0;    ///< of which micro-batch
+  int64_t micro = 0;    ///< number of the micro-batch that passes
 
   friend bool operator==(const StagePass&, const StagePass&) = default;
 };

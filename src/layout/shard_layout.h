@@ -22,7 +22,7 @@ constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / un
 
 class ShardLayout {
  public:
-  ShardLayout() = default;  ///< of nothing
+  ShardLayout() = default;  ///< a layout without elements
   /// Segments of about `segment_elements`, cut from the end of [0, `elements`), where backward begins.
   static ShardLayout by_size(int64_t elements, int64_t segment_elements, int64_t parts);
   /// One segment per unit of `unit_elements`, each padded to whole aligned parts. A unit without elements has an empty

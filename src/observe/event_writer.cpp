@@ -50,7 +50,7 @@ void EventWriter::write(int64_t step, std::span<const Scalar> scalars) {
   std::vector<base::ProtoMessage> values;
   for (const Scalar& scalar : scalars) values.push_back(scalar_value(scalar));
   write_values(step, values);
-  first_step_ = step + 1;  // of a file that takes this one's place
+  first_step_ = step + 1;  // first step of a file that takes this one's place
 }
 
 void EventWriter::write(int64_t step, std::span<const Picture> pictures) {

@@ -54,8 +54,8 @@ class EventWriter {
   int64_t first_step_;
   Clock now_;
   std::unique_ptr<base::WritableFile> file_;
-  base::Path path_;                             ///< of file_
-  std::optional<base::FileIdentity> identity_;  ///< of file_
+  base::Path path_;                             ///< where file_ was created
+  std::optional<base::FileIdentity> identity_;  ///< tells displaced() whether path_ still leads to file_
 };
 
 }  // namespace ddpm::observe

@@ -26,7 +26,7 @@ std::vector<uint8_t> to_channels_last(std::span<const uint8_t> nchw, int64_t cha
 struct GridOptions {
   int64_t columns = 0;       ///< 0: the smallest number with columns * columns >= n
   int64_t padding = 2;       ///< pixels between images and around them
-  uint8_t background = 255;  ///< of padding and empty cells
+  uint8_t background = 255;  ///< value of the pixels in padding and empty cells
 };
 
 /// Lays n = images.size() / (height * width * channels) images, [n, height, width, channels], out in rows, left to

@@ -36,7 +36,7 @@ class LineFile {
   base::FileSystem& files_;
   base::Path path_;
   std::unique_ptr<base::WritableFile> file_;
-  std::optional<base::FileIdentity> identity_;  ///< of file_
+  std::optional<base::FileIdentity> identity_;  ///< tells displaced() whether path_ still leads to file_
 };
 
 }  // namespace ddpm::observe

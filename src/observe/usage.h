@@ -23,7 +23,7 @@ struct UsageLine {
   std::string start = {};  ///< tells the starts of a run apart
   UsageEvent event = UsageEvent::begin;
   double time = 0.0;      ///< seconds since 1970, by the clock of rank 0's host
-  std::string host = {};  ///< of rank 0
+  std::string host = {};  ///< name of the host that rank 0 runs on
   int64_t nodes = 1;
   int64_t ranks = 1;
   std::string device = {};       ///< "cpu" or "cuda"
@@ -37,7 +37,7 @@ struct UsageLine {
   double seconds = 0.0;          ///< since the start's first line
   double core_seconds = 0.0;     ///< seconds × cpus
   double device_seconds = 0.0;   ///< seconds × devices
-  std::optional<double> joules = {};  ///< of all nodes; none where a node has no counter that may be read
+  std::optional<double> joules = {};  ///< used by all nodes; none where a node has no counter that may be read
   std::string energy_source = {};     ///< "RAPL", "NVML", "RAPL + NVML", "pm_counters", or ""
   std::string error = {};             ///< at its end, what the start failed with; "": it did not
 };

@@ -25,8 +25,8 @@ struct PowerAverage {
 };
 
 struct Reconstruction {
-  std::vector<double> shares;  ///< of each snapshot
-  double error = 0.0;  ///< of the sum's profile over time, relative to the wanted one: norms of functions of time
+  std::vector<double> shares;  ///< what each snapshot is multiplied by in the sum
+  double error = 0.0;          ///< relative error of the sum's profile over time, by norms of functions of time
 };
 
 /// The shares with which the sum of `snapshots`, of which no two are alike, comes nearest to `wanted`: least squares.

@@ -25,7 +25,7 @@ struct UpdateRecord {
   double consecutive_skips;
   double applied_updates;
   double exhausted;    ///< 1 once the loss scale's verdict was not fine: nothing is applied any more
-  double norm;         ///< of the gradient of the last step, unscaled, before clipping; infinite when it is not finite
+  double norm;         ///< norm of the last step's gradient, unscaled, before clipping; infinite when it is not finite
   double own_squares;  ///< Σ g² of this rank's gradient
   // Summed over the ranks, from here on.
   double squares;     ///< this rank's share of Σ g²: own_squares over the number of ranks that hold the same

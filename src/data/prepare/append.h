@@ -27,7 +27,7 @@ struct AppendOptions {
 
 struct AppendResult {
   CreateResult added;
-  int64_t images = 0;  ///< of the dataset now
+  int64_t images = 0;  ///< images that the dataset has now
   int64_t shards = 0;
 };
 

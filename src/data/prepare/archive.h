@@ -19,15 +19,15 @@ struct ArchivedPicture {
   std::string name;     ///< in its archive
   int64_t archive = 0;  ///< its place in ArchiveSet::paths
   int64_t entry = 0;    ///< its place in the archive
-  int64_t offset = -1;  ///< of its bytes, in a tar file that is not packed; else -1
-  int64_t size = 0;     ///< of its bytes; -1: not known
+  int64_t offset = -1;  ///< where its bytes begin in a tar file that is not packed; otherwise -1
+  int64_t size = 0;     ///< how many bytes it has; -1: not known
   int64_t label = -1;   ///< -1: none
 };
 
 struct ArchiveSet {
   PictureSet set;
   std::vector<base::Path> paths;
-  std::vector<base::FileStamp> stamps;    ///< of the archives, when they were looked through
+  std::vector<base::FileStamp> stamps;    ///< state of each archive when it was looked through
   std::vector<ArchivedPicture> pictures;  ///< in the order of the archives and of the entries in each
   std::string no_label;                   ///< why a picture has none
 };

@@ -112,7 +112,7 @@ struct ArchiveFile::State {
   Input input;
   std::unique_ptr<std::remove_pointer_t<locale_t>, FreeLocale> names;
   std::unique_ptr<archive, FreeReader> reader;
-  archive_entry* entry = nullptr;  // of the reader
+  archive_entry* entry = nullptr;  // the reader's current entry, which the reader owns
 
   /// Whether it is an archive of this format that is not packed as a whole.
   [[nodiscard]] bool is_plain(int format) const {

@@ -137,7 +137,7 @@ class Lister {
   const PictureLimits& limits_;
   std::optional<base::DType>& dtype_;
   ArchiveFile file_;
-  std::size_t first_;  // of the set's pictures, in this archive
+  std::size_t first_;  // place in the set of this archive's first picture
   bool open_ = false;  // where the last picture ends is not known yet
   std::map<std::string, int64_t, std::less<>> key_labels_;
 };

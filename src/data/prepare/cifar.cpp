@@ -15,8 +15,8 @@ struct Layout {
   std::string_view name;
   std::string_view names_file;
   int64_t label_bytes;     // before the pixels; the last one is the label
-  int64_t classes;         // of that label
-  int64_t coarse_classes;  // of the first of two
+  int64_t classes;         // number of classes of that label
+  int64_t coarse_classes;  // number of classes of the first label, where there are two
 };
 
 constexpr Layout kTen = {"CIFAR-10", "batches.meta.txt", 1, 10, 0};

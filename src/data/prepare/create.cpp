@@ -140,7 +140,7 @@ class BadCount {
   const BadLimit& limit_;
   std::vector<Skipped> left_out_;
   int64_t total_;
-  int64_t finished_ = 0;  // of shards that this rank has finished
+  int64_t finished_ = 0;  // images left out of the shards that this rank has finished
   int64_t of_shard_ = 0;
   std::string last_;
 };

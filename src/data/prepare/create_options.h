@@ -26,8 +26,8 @@ struct ArrayOptions {
   std::string mask = {};
   /// How the images of foreign HDF5 and NetCDF-4 files are composed. The names above then are not used.
   std::optional<DatasetOptions> composed = {};
-  std::string names = {};  ///< of variables: "t2m,u10; condition: sst": images come first, other fields by their names
-  std::string units = {};  ///< alike
+  std::string names = {};  ///< names of variables: "t2m,u10; condition: sst": images first, other fields by their names
+  std::string units = {};  ///< units of the variables, written in the same way
   std::string transforms = {};  ///< see data/fit_transforms.h
 
   friend bool operator==(const ArrayOptions&, const ArrayOptions&) = default;
@@ -40,7 +40,7 @@ struct CreateOptions {
   FitOptions fit;
   int channels = 3;       ///< 1 or 3
   int shards = 8;         ///< fewer when there are fewer images
-  int64_t alignment = 0;  ///< of images, conditions and masks in a shard's file; 0: the usual one
+  int64_t alignment = 0;  ///< images, conditions and masks begin at multiples of so many bytes; 0: the usual one
   BadLimit max_bad;       ///< more unusable pictures than that end the work
   /// Such a share of the images, told by a hash of their names, becomes a set of its own in the output's folder
   /// "validation"; 0: none.

@@ -45,8 +45,8 @@ class CreatePlan {
 
   std::vector<Part> parts_;
   // One of these for each part.
-  std::vector<std::vector<base::FileStamp>> stamps_;  // of its candidates
-  std::vector<std::vector<int64_t>> borders_;         // of its shards
+  std::vector<std::vector<base::FileStamp>> stamps_;  // stamps of the files of its candidates
+  std::vector<std::vector<int64_t>> borders_;         // borders of its shards among its candidates
 };
 
 }  // namespace ddpm::data::prepare

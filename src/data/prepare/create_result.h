@@ -18,16 +18,16 @@ struct CreateProgress {
 };
 
 struct CreateResult {
-  int64_t images = 0;             ///< of all sets
-  int64_t validation_images = 0;  ///< of them in the validation set
+  int64_t images = 0;             ///< images in all sets together
+  int64_t validation_images = 0;  ///< how many of them are in the validation set
   int64_t skipped = 0;
   std::string first_skipped;  ///< "path: reason"
-  EndingCounts other_files;   ///< files that are no pictures that are read
+  EndingCounts other_files;   ///< files that are not pictures of a kind that is read
   int64_t shards = 0;
   int64_t reused_shards = 0;  ///< taken over from an earlier create that did not finish
   int64_t classes = 0;
-  int64_t bytes = 0;               ///< of all files of the dataset
-  std::vector<Field> fields = {};  ///< of the dataset
+  int64_t bytes = 0;               ///< total size of the dataset's files
+  std::vector<Field> fields = {};  ///< list of fields, as dataset.json has it
 
   [[nodiscard]] const Field& images_field() const { return *std::ranges::find(fields, FieldRole::image, &Field::role); }
 };

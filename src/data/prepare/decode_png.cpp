@@ -75,7 +75,7 @@ struct Header {
   png_uint_32 width;
   png_uint_32 height;
   int channels;  ///< after expansion: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha
-  int bits;      ///< of a value: 16 where there is opacity to multiply by, else 8
+  int bits;      ///< bits in a value: 16 where there is opacity to multiply by, otherwise 8
   std::size_t row_bytes;
 };
 

@@ -19,7 +19,7 @@ struct FolderListing {
   std::vector<std::string> images;       ///< relative paths in bytewise order: the same on every machine
   std::vector<Skipped> skipped;          ///< links that lead nowhere or in circles, names of no file, other formats
   EndingCounts other_files;              ///< files with other endings
-  base::DType dtype = base::DType::u8;   ///< of the pictures; list_folder() leaves it as it is
+  base::DType dtype = base::DType::u8;   ///< type that pixels are stored in; list_folder() does not set it
   std::vector<std::string> class_names;  ///< top-level folders that hold images, in bytewise order
 
   /// The class id of a path of `images`, or -1 for a file at the top level.

@@ -20,7 +20,7 @@ struct ErrorTrap {
   std::jmp_buf back = {};
   std::array<char, 256> message = {};
   bool set = false;            ///< whether guarded() is at work
-  bool out_of_memory = false;  ///< of the machine: says nothing of the data
+  bool out_of_memory = false;  ///< the machine's memory ran out, which says nothing about the data
 
   [[noreturn]] void raise(std::string_view text) {
     const std::size_t length = std::min(text.size(), message.size() - 1);

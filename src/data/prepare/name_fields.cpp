@@ -27,7 +27,7 @@ std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
 }
 
 void expect_word(const char* option, std::string_view word, bool may_be_empty) {
-  const bool unit = may_be_empty;  // of which m/s is one
+  const bool unit = may_be_empty;  // units may contain a slash, as m/s does
   if ((!word.empty() || may_be_empty) && is_plain(word) && (unit || word.find_first_of("/=") == std::string_view::npos))
     return;
   throw ConfigError("{}: \"{}\" is no {} of 1 to {} printable bytes without / and =", option, word,

@@ -59,7 +59,7 @@ class ArrayBytes {
   uint64_t size_ = 0;
   bool has_crc_ = false;
   uint32_t crc_ = 0;
-  std::unique_ptr<Inflater> inflater_;  // of a deflated member
+  std::unique_ptr<Inflater> inflater_;  // unpacks a deflated member; null for stored ones
 };
 
 }  // namespace ddpm::data::prepare

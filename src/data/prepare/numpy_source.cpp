@@ -242,9 +242,9 @@ class NumpySource final : public FieldSource {
 
   base::Path path_;
   std::vector<Field> fields_;
-  std::vector<NumpyArray> arrays_;  // of fields_
+  std::vector<NumpyArray> arrays_;  // one for each of fields_
   std::vector<Field> set_fields_;
-  std::vector<NumpyArray> set_arrays_;  // of set_fields_
+  std::vector<NumpyArray> set_arrays_;  // one for each of set_fields_
 };
 
 }  // namespace

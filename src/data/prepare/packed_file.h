@@ -30,7 +30,7 @@ class BufferedFile {
  private:
   base::InputFile file_;
   std::vector<std::byte> buffer_;
-  uint64_t first_ = 0;  // of the buffer, in the file
+  uint64_t first_ = 0;  // where the buffer's first byte lies in the file
 };
 
 /// Every function throws DatasetError with the path, or std::bad_alloc; messages say "unpacked" where it is a gzip
@@ -64,8 +64,8 @@ class PackedFile {
   void go_to(uint64_t offset);
 
   BufferedFile file_;
-  std::unique_ptr<Unpacker> unpacker_;  // of a gzip file
-  uint64_t at_ = 0;                     // in the unpacked bytes
+  std::unique_ptr<Unpacker> unpacker_;  // null unless it is a gzip file
+  uint64_t at_ = 0;                     // position in the unpacked bytes
 };
 
 }  // namespace ddpm::data::prepare

@@ -32,9 +32,9 @@ struct PictureSet {
   base::DType dtype = base::DType::u8;   ///< that of the first picture that can be told
   bool has_labels = false;               ///< then a picture with a label below 0 is left out
   int64_t classes = 0;                   ///< labels are below it
-  std::vector<std::string> class_names;  ///< of labels 0, 1, ...; empty: they have none
-  std::vector<Skipped> left_out;         ///< when the source was looked through
-  EndingCounts other_files;              ///< that are no pictures
+  std::vector<std::string> class_names;  ///< names of labels 0, 1, ...; empty: they have none
+  std::vector<Skipped> left_out;         ///< what was left out when the source was looked through
+  EndingCounts other_files;              ///< files that are not pictures
 };
 
 /// Pictures that are files.
@@ -42,7 +42,7 @@ struct PictureFiles {
   PictureSet set;
   base::Path root;                 ///< what relative names lie in
   std::vector<std::string> names;  ///< in order
-  std::vector<int64_t> labels;     ///< of each name, or none where the set has no labels
+  std::vector<int64_t> labels;     ///< one for each name; empty where the set has no labels
   std::string no_label;            ///< why a picture has none
 };
 

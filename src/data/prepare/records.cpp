@@ -161,7 +161,7 @@ class RecordSource final : public ImageSource {
   }
 
   RecordSet set_;
-  std::vector<int64_t> ends_;  // of the files, in candidates
+  std::vector<int64_t> ends_;  // for each file, the number of candidates up to its end
   int64_t size_ = 0;
   int64_t classes_ = 0;
   OpenFile images_;

@@ -37,7 +37,7 @@ std::string Part::shard_name(int64_t index) const {
 }
 
 bool is_for_validation(std::string_view name, double percent) {
-  constexpr std::size_t kDigits = 16;  // of 64 bits
+  constexpr std::size_t kDigits = 16;  // hexadecimal digits, which make 64 bits
   const uint64_t hash = std::stoull(base::sha256_hex(name).substr(0, kDigits), nullptr, 16);
   return static_cast<double>(hash) < std::ldexp(percent / 100.0, 64);
 }

@@ -14,7 +14,7 @@ namespace ddpm::data::prepare {
 
 /// The images of one set that is made.
 struct Part {
-  std::string folder;               ///< of the output: "" is the output itself
+  std::string folder;               ///< folder in the output that it goes into; "": the output itself
   std::vector<int64_t> candidates;  ///< in order
   int64_t shards = 0;
 

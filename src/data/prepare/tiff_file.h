@@ -18,8 +18,8 @@ enum class TiffColours : uint8_t { grey, white_is_zero, palette, rgb, inks };
 struct TiffHeader {
   int width = 0;
   int height = 0;
-  int bits = 0;     ///< of a sample: 1, 2, 4, 8, 16, or of floats 32 or 64
-  int samples = 0;  ///< of a pixel: colours, and others behind them
+  int bits = 0;     ///< bits in a sample: 1, 2, 4, 8 or 16, or for floats 32 or 64
+  int samples = 0;  ///< samples in a pixel: colours, and others behind them
   bool floats = false;
   TiffColours colours = TiffColours::grey;
   bool has_alpha = false;      ///< the first sample behind the colours is opacity

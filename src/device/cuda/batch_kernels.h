@@ -119,7 +119,7 @@ static __global__ void __launch_bounds__(kLossThreads)
                     double* row) {
   const uint32_t number = threadIdx.x;
   if (number >= kLossNumbers) return;
-  const uint32_t quartile = (number + 3) % 4;  // of numbers 1 to 4 and 5 to 8
+  const uint32_t quartile = (number + 3) % 4;  // numbers 1 to 4 and 5 to 8 belong to quartiles 0 to 3
   double sum = 0.0;
   for (uint32_t i = 0; i < images; ++i) {
     const bool mine = number == 0 || timesteps[i] * 4 / num_train_timesteps == quartile;

@@ -15,10 +15,10 @@ constexpr uint32_t chunks_of(uint32_t elements) { return (elements + kChunk - 1)
 
 struct StoredImages {
   uint32_t width, channels;
-  uint32_t elements;    ///< of an image
-  float scale, offset;  ///< of float32: value · scale + offset
-  bool flip;            ///< toss a coin for each image
-  bool whole;           ///< rows can be moved four elements at a time; set when a kernel is started
+  uint32_t elements;    ///< values in one image
+  float scale, offset;  ///< what float32 values become: value · scale + offset
+  bool flip;            ///< whether a coin is tossed for each image
+  bool whole;           ///< whether rows can be moved four elements at a time; set when a kernel is started
 };
 
 inline constexpr uint32_t kLossNumbers = 9;  ///< the sum, the sums by quartile of the timesteps, and their counts

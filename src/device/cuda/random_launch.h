@@ -29,10 +29,10 @@ struct OffsetNoise {
 /// neighbours in the image's CHW order. So a block of threads makes a tile of pixels and channels in shared memory, and
 /// writes it in the order of memory.
 struct TilePlan {
-  uint32_t channels, pixels;                    ///< of a band
+  uint32_t channels, pixels;                    ///< channels and pixels in a band
   uint32_t plane, first_pixel;                  ///< pixels of the whole image; where the band begins
-  uint32_t tile_channels = 0, tile_pixels = 0;  ///< of a tile; it has fewer where a band ends. tile_pixels % 4 == 0
-  uint32_t tile_columns = 0, tile_rows = 0;     ///< tiles of a band, along pixels and channels
+  uint32_t tile_channels = 0, tile_pixels = 0;  ///< size of a tile, smaller where a band ends. tile_pixels % 4 == 0
+  uint32_t tile_columns = 0, tile_rows = 0;     ///< tiles in a band, along pixels and channels
   /// It is 1 where a group of four pixels may lie in two Philox blocks.
   [[nodiscard]] constexpr uint32_t straddle() const { return plane % 4 == 0 && first_pixel % 4 == 0 ? 0 : 1; }
   [[nodiscard]] constexpr uint32_t tiles() const { return tile_columns * tile_rows; }
