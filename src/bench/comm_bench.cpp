@@ -83,7 +83,7 @@ class Bench {
 
   CollectiveTime time(Collective kind, int64_t bytes) {
     const int64_t ranks = world_.size();
-    const int64_t count = std::max<int64_t>(1, bytes / static_cast<int64_t>(sizeof(float)) / ranks);  // of a part
+    const int64_t count = std::max<int64_t>(1, bytes / static_cast<int64_t>(sizeof(float)) / ranks);  // per rank
     const at::Tensor whole = buffer(count * ranks);
     const int64_t own = world_.rank() * count;
     const auto work = [&] {

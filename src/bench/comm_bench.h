@@ -30,9 +30,9 @@ struct CommBenchOptions {
 /// One collective of one size, between all ranks.
 struct CollectiveTime {
   Collective kind = Collective::all_reduce;
-  int64_t bytes = 0;       ///< of the whole buffer
-  Spread seconds;          ///< of the slowest rank
-  double predicted = 0.0;  ///< by the fitted ring
+  int64_t bytes = 0;       ///< bytes of the whole buffer
+  Spread seconds;          ///< time of the slowest rank
+  double predicted = 0.0;  ///< seconds by the fitted ring
 
   /// What each rank sends per second: (n-1)/n of the buffer, twice for an all-reduce.
   [[nodiscard]] double bytes_per_second(int64_t ranks) const;

@@ -22,12 +22,12 @@ struct SampleBenchOptions {
 /// Figures are those of all ranks together. A round of batches is as long as its slowest rank.
 struct SampleBench {
   int ranks = 1;
-  int threads = 1;  ///< of each rank
+  int threads = 1;  ///< threads per rank
   std::string precision;
   int64_t steps = 0;
   int64_t batch = 0;
   Spread images_per_second;
-  Spread seconds_per_step;  ///< of a sampler, which may call the model more than once
+  Spread seconds_per_step;  ///< time of one sampler step, which may call the model more than once
 };
 
 /// Draws batches with `model`, which has the size of its images, and initial weights: what the weights are takes no

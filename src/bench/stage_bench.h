@@ -15,13 +15,13 @@ namespace ddpm::bench {
 
 struct StageBenchOptions {
   int64_t stages = 2;
-  int64_t repeats = 5;  ///< passes of each unit, of which the fastest counts
+  int64_t repeats = 5;  ///< passes through each unit, of which the fastest counts
 };
 
 struct UnitBench {
   std::string name = {};
-  double operations = 0.0;  ///< of one image, forward and backward
-  double seconds = 0.0;     ///< of a micro-batch, forward and backward, on the slowest rank
+  double operations = 0.0;  ///< floating-point operations per image, forward and backward
+  double seconds = 0.0;     ///< time of a micro-batch, forward and backward, on the slowest rank
 };
 
 struct StageBench {

@@ -21,22 +21,22 @@ struct StepBenchOptions {
 
 struct StepBench {
   int64_t ranks = 1;
-  int64_t threads = 1;                                                ///< of a rank
+  int64_t threads = 1;                                                ///< threads per rank
   optim::MixedPrecision mixed_precision = optim::MixedPrecision::no;  ///< as configured
   int64_t global_size = 0;                                            ///< images of a step, on all ranks
   int64_t micro_size = 0;                                             ///< images that a rank computes at once
   int64_t warm_up = 0;                                                ///< steps before those measured
   int64_t steps = 0;                                                  ///< measured
-  Spread seconds_per_step;                                            ///< of the slowest rank
-  Spread images_per_second;                                           ///< of all ranks
+  Spread seconds_per_step;                                            ///< time on the slowest rank
+  Spread images_per_second;                                           ///< all ranks together
   engine::StepSeconds parts{};                                        ///< seconds of a step, mean over steps and ranks
   double data_wait = 0.0;     ///< seconds of a step that the slowest rank waited for images
-  double comm_wait = 0.0;     ///< seconds of a step that it waited for other ranks' gradients and weights
-  double image_flops = 0.0;   ///< of one image, forward and backward: convolutions, linear layers, attention
-  double update_bytes = 0.0;  ///< of all ranks in one step: what norm, AdamW and averages must read and write
+  double comm_wait = 0.0;     ///< seconds of a step that the slowest rank waited for other ranks' gradients and weights
+  double image_flops = 0.0;   ///< per image, forward and backward: convolutions, linear layers, attention
+  double update_bytes = 0.0;  ///< what norm, AdamW and averages must read and write in one step, on all ranks together
   int64_t parameters = 0;
-  int64_t peak_memory_bytes = 0;  ///< resident, highest rank
-  int64_t peak_device_bytes = 0;  ///< of GPU memory that LibTorch's allocator took, highest rank; 0 on CPUs
+  int64_t peak_memory_bytes = 0;  ///< resident memory, on the rank with most
+  int64_t peak_device_bytes = 0;  ///< GPU memory that LibTorch's allocator took, on the rank with most; 0 on CPUs
   MachineLimits limits;
 
   /// The share of the best product's rate that a step reaches.

@@ -49,7 +49,7 @@ std::string to_text(const LockOwner& owner) {
 }
 
 LockOwner parse_lock(const std::string& text) {
-  const std::size_t end = text.rfind("}\n");  // of the owner; "renewed N" follows
+  const std::size_t end = text.rfind("}\n");  // end of the owner's JSON; "renewed N" follows
   const base::Json json = base::parse_json_file(
       std::string_view(text).substr(0, end == std::string::npos ? end : end + 2), kLockName, kMaxLockBytes);
   const base::JsonFields fields(json, kLockName,

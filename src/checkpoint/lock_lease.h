@@ -76,7 +76,7 @@ class LockLease {
   base::FileSystem& files_;
   base::Path path_;
   std::unique_ptr<base::WritableFile> file_;
-  std::optional<base::FileIdentity> identity_;  ///< of file_
+  std::optional<base::FileIdentity> identity_;  ///< which file file_ is, so that a copy in its place is noticed
   LockOwner owner_;
   LockTiming timing_;
   const base::Logger& logger_;

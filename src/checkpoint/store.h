@@ -73,7 +73,7 @@ struct CheckpointInfo {
   base::Path directory;
   int64_t step = 0;
   int64_t world_size = 0;    ///< ranks that wrote it; 0 where its manifest cannot be read, as with the next two
-  int64_t bytes = 0;         ///< of all shards
+  int64_t bytes = 0;         ///< size of all shards together
   int64_t written = 0;       ///< time of its manifest: seconds since 1970
   std::string problem = {};  ///< "" for a readable one
   bool unreadable = false;   ///< the problem is one of access: it may be whole

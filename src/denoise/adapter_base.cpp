@@ -67,7 +67,7 @@ void expect_use_of_base(const std::optional<base::Path>& asked, bool has_adapter
 AdapterBase read_base_weights(const base::Path& path, const nn::UNet2D& unet, comm::Communicator& world,
                               const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
   comm::do_on_root(world, [&] { expect_same_function(path, unet.config()); });
-  WeightDigest digest;  // of rank 0 alone
+  WeightDigest digest;  // filled on rank 0 alone
   const SharedWeights weights(path, expected_shapes(unet), world);
   weights.for_each([&](const std::string& name, const at::Tensor& values) {
     if (world.rank() == 0) digest.add(name, values);

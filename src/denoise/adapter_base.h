@@ -19,7 +19,7 @@
 namespace ddpm::denoise {
 
 struct AdapterBase {
-  std::string path;    ///< of the model folder, absolute
+  std::string path;    ///< absolute path of the model folder
   std::string sha256;  ///< over names, types and values of its weights
 };
 

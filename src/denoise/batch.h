@@ -20,10 +20,10 @@ namespace ddpm::denoise {
 /// A micro-batch as it is stored.
 struct StoredBatch {
   int64_t step = 0;                ///< steps done before this one
-  layout::Range positions;         ///< in the global batch; n = positions.size()
+  layout::Range positions;         ///< places in the global batch; n = positions.size()
   at::Tensor step_on_device;       ///< `step` as int64, one number
-  std::vector<at::Tensor> values;  ///< of the dataset's fields, in their order: [n, shape...] in the stored type
-  bool windows = false;            ///< what is read in blocks is of windows, not of whole images
+  std::vector<at::Tensor> values;  ///< one per field of the dataset, in order: [n, shape...] in the stored type
+  bool windows = false;            ///< what is read in blocks are windows, not whole images
 };
 
 /// A micro-batch as the model takes it: each field where its role belongs.

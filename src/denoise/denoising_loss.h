@@ -48,7 +48,7 @@ struct DenoisingLoss {
   const diffusion::ForwardProcess& process;
   uint64_t seed;
   nn::UnitExecutor& executor;               ///< runs the model's units
-  at::ScalarType input_dtype = at::kFloat;  ///< of noisy images
+  at::ScalarType input_dtype = at::kFloat;  ///< type in which the network is shown noisy images
   /// The tile of each image that is here, in batches as well. Losses are those of whole images: collective over the
   /// tiles.
   const nn::Partition& partition = nn::whole_image();
@@ -65,7 +65,7 @@ struct DenoisingLoss {
   /// What the forward pass of a micro-batch leaves.
   struct Forward {
     at::Tensor losses;  ///< what this rank adds to the loss of each image; undefined where another rank has the answer
-    at::Tensor place;   ///< of the noise levels among `places`
+    at::Tensor place;   ///< where each image's noise level lies among `places`: int64 [n]
     int64_t places = 0;
 
     /// The sum over the batch of each image's loss × `loss_factor` (float32, one number), to be back-propagated.

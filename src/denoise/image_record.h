@@ -18,14 +18,14 @@ struct ImageRecord {
   int64_t width = 0;
   base::DType dtype = base::DType::u8;
   data::Normalization normalization = data::Normalization::of(base::DType::u8);
-  std::vector<std::string> class_names = {};  ///< of labels 0, 1, ...; empty: no labels, or no names
+  std::vector<std::string> class_names = {};  ///< names of labels 0, 1, ...; empty: no labels, or no names
   std::vector<data::Field> fields = {};       ///< with their transforms; empty: images of the one map, perhaps labels
   bool positions = false;                     ///< the model is given where each pixel lies
-  int64_t depth = 0;                          ///< of volumes; 0: images are flat
+  int64_t depth = 0;                          ///< layers of a volume; 0 for flat images
   /// For each axis: the images of which the model saw windows continue with their other side, as larger ones will that
   /// are drawn window by window. Empty: along no axis.
   std::vector<bool> wraps = {};
-  data::DatasetOptions reading = {};  ///< of foreign files; without variables: the set is of this program's kind
+  data::DatasetOptions reading = {};  ///< how foreign files are read; without variables: a set of this program's kind
   /// Names and units of the images' variables, without transforms. Empty: `fields` has them, or they are those that
   /// data::image_fields() gives, or an older version of the program, which kept none, wrote the record.
   std::vector<data::Variable> names = {};

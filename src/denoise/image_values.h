@@ -23,7 +23,7 @@ inline constexpr double kGreatestDeviation = 10.0;
 
 struct ImageValues {
   std::vector<data::ChannelStatistics> channels;
-  std::vector<std::string> names = {};  ///< of the channels: the variables of the set
+  std::vector<std::string> names = {};  ///< what the channels are called: the variables of the set
   std::string origin;                   ///< kAllImages, or "256 sampled images"
 };
 inline constexpr const char* kAllImages = "all images";

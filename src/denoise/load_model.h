@@ -21,8 +21,8 @@ struct RunModel {
   diffusion::SchedulerConfig scheduler;
   double class_dropout = 0.0;
   double condition_dropout = 0.0;
-  std::size_t averages = 0;                ///< of the weights, in each checkpoint
-  run::PowerAverages power_averages = {};  ///< those of them from which ones of any length can be made
+  std::size_t averages = 0;                ///< how many averages of the weights each checkpoint holds
+  run::PowerAverages power_averages = {};  ///< those averages from which ones of any length can be made
   bool has_mean = false;                   ///< it was trained with diffusion.mean_model
 };
 /// Reads RUN/config.toml. Throws OutputError.

@@ -36,17 +36,17 @@ struct LoadedAdapters {
 };
 
 struct LoadedModel {
-  std::shared_ptr<nn::UNet2D> unet;                           ///< bound to weights of type `dtype`
-  at::ScalarType dtype = at::kFloat;                          ///< in which it computes
-  ImageRecord image;                                          ///< what it was trained on
-  base::Json scheduler;                                       ///< keys of a scheduler_config.json
-  std::string scheduler_origin;                               ///< the file that they are from
-  std::optional<double> class_dropout;                        ///< of its training, where that is known
-  std::optional<double> condition_dropout;                    ///< likewise
+  std::shared_ptr<nn::UNet2D> unet;         ///< bound to weights of type `dtype`
+  at::ScalarType dtype = at::kFloat;        ///< in which it computes
+  ImageRecord image;                        ///< the images it was trained on
+  base::Json scheduler;                     ///< keys of a scheduler_config.json
+  std::string scheduler_origin;             ///< the file that they are from
+  std::optional<double> class_dropout;      ///< how often training dropped the class, where that is known
+  std::optional<double> condition_dropout;  ///< how often it dropped the condition, likewise
   std::optional<CheckpointOrigin> checkpoint = std::nullopt;  ///< none: a diffusers folder
   std::optional<LoadedAdapters> adapters = std::nullopt;      ///< none: it was trained whole
-  bool averages = false;                                      ///< of a diffusers folder: those in unet_ema/
-  std::string description;                                    ///< "step 1000, ema:0 weights" or "diffusers folder"
+  bool averages = false;    ///< the weights are those in unet_ema/ of a diffusers folder
+  std::string description;  ///< "step 1000, ema:0 weights" or "diffusers folder"
   /// What its samples are added to: see mean_model.h. Null: nothing.
   std::shared_ptr<const LoadedModel> mean = nullptr;
 };

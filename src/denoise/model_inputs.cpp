@@ -127,8 +127,8 @@ class ModelInputs::View {
 
  private:
   at::Tensor step_ = at::zeros({}, at::kLong);
-  at::Tensor pixels_ = {};  // of the windows; undefined: images are whole, or hold windows already
-  // Pixels of images that hold windows, as they are shown, in whole ones; undefined: those of pixels_.
+  at::Tensor pixels_ = {};  // pixels of the windows; undefined: images are whole, or hold windows already
+  // For images that hold windows: the pixels shown, as places in whole ones; undefined: those of pixels_.
   at::Tensor places_ = {};
   std::optional<Turns> turns_ = {};
   int64_t seed_ = 0;
@@ -308,7 +308,7 @@ ModelBatch ModelInputs::batch(const StoredBatch& stored, const std::optional<Aug
         given.valid = valid(values, view, n);
         break;
       case FieldRole::static_values:
-        break;  // of the set: not in batches
+        break;  // these belong to the set, not to batches
     }
   }
   if (augmentation && augmentation->condition_dropout > 0.0) {

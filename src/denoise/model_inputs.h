@@ -58,13 +58,13 @@ class ModelInputs {
 
   /// The transforms of a field's variables, on the device.
   struct Maps {
-    data::Normalization common;  ///< of all variables, unless `each` is set
+    data::Normalization common;  ///< the transform of all variables, unless `each` is set
     bool each = false;
-    at::Tensor scale;                                       ///< [variables]
-    at::Tensor offset;                                      ///< [variables]
-    at::Tensor logarithm;                                   ///< bool [variables]; undefined: of none
-    std::vector<std::pair<int64_t, PointMap>> points = {};  ///< of the variables that have them, by their number
-    std::vector<std::pair<int64_t, GridMap>> grids = {};    ///< the same
+    at::Tensor scale;      ///< [variables]
+    at::Tensor offset;     ///< [variables]
+    at::Tensor logarithm;  ///< bool [variables]: whether the logarithm is taken; undefined: never
+    std::vector<std::pair<int64_t, PointMap>> points = {};  ///< variables mapped by points: number and map
+    std::vector<std::pair<int64_t, GridMap>> grids = {};    ///< likewise by grids
   };
   [[nodiscard]] Maps maps_of(const data::Field& field) const;
   [[nodiscard]] at::Tensor values_of_set(const data::Dataset& dataset, std::size_t field) const;
@@ -81,17 +81,17 @@ class ModelInputs {
   void share(std::vector<at::Tensor> values, bool positions);
   [[nodiscard]] at::Tensor beside(const StoredBatch& batch, const at::Tensor& condition, const View& view) const;
 
-  std::vector<data::Field> fields_;     // of each image
-  std::vector<Maps> maps_;              // of fields_
-  std::vector<Components> components_;  // of fields_
+  std::vector<data::Field> fields_;     // fields that each image has of its own
+  std::vector<Maps> maps_;              // one for each of fields_
+  std::vector<Components> components_;  // one for each of fields_
   std::vector<Shared> with_vectors_;    // static values, where data.vectors is set; otherwise they are in shared_
   bool has_vectors_ = false;
   at::Device device_;
   Windows windows_;
-  data::ImageFormat image_;  // whole
+  data::ImageFormat image_;  // size of a whole image
   at::Tensor shared_;        // float32 [h, w, c]: static values, and positions where nothing is cut; undefined: none
-  std::vector<at::Tensor> positions_;  // of each axis, where windows are cut and the model is given positions
-  at::Tensor mask_;                    // uint8 [h, w] of the set; undefined: none
+  std::vector<at::Tensor> positions_;  // one for each axis, where windows are cut and the model is given positions
+  at::Tensor mask_;                    // uint8 [h, w], the one mask of a set; undefined: none
 };
 
 /// Noisy images and what stands beside them, in the type of the images: the model's input.

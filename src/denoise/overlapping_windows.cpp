@@ -44,7 +44,7 @@ at::Tensor places(const std::vector<int64_t>& starts, int64_t window, int64_t si
 
 std::vector<int64_t> window_starts(int64_t side, int64_t window, int64_t overlap, bool wraps) {
   const int64_t stride = window - overlap;
-  const int64_t way = wraps ? side : side - window;  // of the first pixel of windows
+  const int64_t way = wraps ? side : side - window;  // how far the first pixel of a window can move
   const int64_t strides = (way + stride - 1) / stride;
   const int64_t count = wraps ? strides : strides + 1;
   std::vector<int64_t> starts;

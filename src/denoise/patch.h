@@ -13,7 +13,7 @@ struct Patch {
   data::ImageFormat whole;   ///< an image of the set
   data::ImageFormat window;  ///< what the model is shown of it
   std::vector<bool> wraps =
-      {};  ///< of each axis: windows may reach across the border to the other side; empty: nowhere
+      {};  ///< for each axis whether windows may reach across the border to the other side; empty: nowhere
 
   /// `sides` are those of data.patch, in the order of the images' axes; empty: nothing is cut. Along an axis that is
   /// cut, windows wrap where `model` is periodic. Throws ConfigError for another number of sides than the images have,

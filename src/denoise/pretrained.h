@@ -95,8 +95,8 @@ class PretrainedWeights {
   interop::ExpectedShapes wanted_;
   interop::ExpectedShapes stored_;
   std::string description_;
-  std::optional<SharedWeights> file_;                 // of a model folder
-  std::optional<checkpoint::CheckpointStore> store_;  // of a run, as the next two
+  std::optional<SharedWeights> file_;                 // set for a folder of a model or of adapters
+  std::optional<checkpoint::CheckpointStore> store_;  // set for a run, as are the next two
   std::optional<checkpoint::Checkpoint> checkpoint_;
   run::WeightChoice choice_;
   std::map<std::string, base::ParameterRole> roles_;

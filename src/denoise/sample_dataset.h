@@ -26,10 +26,10 @@ struct NumberColumn {
 struct SampleDataset {
   base::Path output;                     ///< a plain path
   int64_t count = 0;                     ///< samples
-  std::vector<data::Field> fields;       ///< of images, and of labels where there is such a column
-  std::vector<std::string> class_names;  ///< of labels; may be empty
+  std::vector<data::Field> fields;       ///< the images, and the labels where there is such a column
+  std::vector<std::string> class_names;  ///< what labels 0, 1, ... are called; may be empty
   std::vector<NumberColumn> columns;
-  std::string identity;  ///< all that a sample depends on beside its number, in lines
+  std::string identity;  ///< all that a sample depends on besides its number, in lines
 };
 
 /// Makes a group of samples [first, first + n): [n, height, width, channels] in the stored type, contiguous, on the

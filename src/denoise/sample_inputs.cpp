@@ -146,9 +146,9 @@ struct SampleInputs::State {
   const LoadedModel& model;
   SampleInputOptions options;
   std::optional<data::Dataset> dataset;
-  std::optional<ModelInputs> inputs;  // of a model that is given more than noisy images and a class
+  std::optional<ModelInputs> inputs;  // set where the model is given more than noisy images and a class
   at::Device device;
-  at::Tensor parameters;  // of all samples, as the model takes them; undefined: of a dataset, or none
+  at::Tensor parameters;  // what all samples are given, as the model takes it; undefined: nothing, or a dataset's
 
   [[nodiscard]] layout::Range conditions_of(int64_t first, int64_t n) const {
     return {first / options.members, (first + n - 1) / options.members + 1};
@@ -242,7 +242,7 @@ struct SampleInputs::State {
     if (inputs) {
       const layout::Range range = conditions_of(first, n);
       const ModelBatch batch = this->given(range, dropped && drops_conditions());
-      std::vector<int64_t> places;  // of each sample's condition in the batch
+      std::vector<int64_t> places;  // where each sample's condition lies in the batch
       for (int64_t i = first; i < first + n; ++i) places.push_back(dataset ? i / options.members - range.begin : 0);
       const at::Tensor index = at::tensor(places, at::kLong).to(device);
       const auto each = [&](const at::Tensor& values) {

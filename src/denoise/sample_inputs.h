@@ -17,10 +17,10 @@
 namespace ddpm::denoise {
 
 struct SampleInputOptions {
-  std::string dataset = {};                           ///< of conditions; empty: none
-  int64_t members = 1;                                ///< samples of each condition
-  std::vector<double> parameters = {};                ///< of all samples, as a dataset stores them; empty: none
-  std::optional<int64_t> class_label = std::nullopt;  ///< of all samples
+  std::string dataset = {};                           ///< path of the set with conditions; empty: none
+  int64_t members = 1;                                ///< how many samples each condition gets
+  std::vector<double> parameters = {};                ///< given to all samples, as a dataset stores them; empty: none
+  std::optional<int64_t> class_label = std::nullopt;  ///< the class of all samples
   bool all_classes = false;                           ///< sample i has class i modulo the number of classes
 };
 

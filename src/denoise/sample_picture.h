@@ -36,7 +36,7 @@ class SamplePicture {
   int64_t height_;
   int64_t depth_;
   bool is_picture_;
-  std::vector<ColourRange> ranges_;  // of each channel
+  std::vector<ColourRange> ranges_;  // colours of each channel
 };
 
 }  // namespace ddpm::denoise

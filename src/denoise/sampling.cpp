@@ -101,9 +101,9 @@ void check_embeddings(const nn::UNet2DConfig& model, const diffusion::Sampler& s
 
 /// How batches are dealt to the ranks that draw different images.
 struct Dealt {
-  std::vector<int64_t> ranks;  ///< one of each that draw the same; rank 0 is the first
-  int64_t number = 0;          ///< of this rank's share
-  bool speaks = false;         ///< whether this rank is the one of those that draw it
+  std::vector<int64_t> ranks;  ///< one rank of each group that draws the same images; rank 0 is the first
+  int64_t number = 0;          ///< which share of the images this rank draws
+  bool speaks = false;         ///< whether this rank is the one that hands over what its group draws
   layout::DealtBatches batches = {};
 };
 

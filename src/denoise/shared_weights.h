@@ -30,8 +30,8 @@ class SharedWeights {
  private:
   interop::ExpectedShapes expected_;
   comm::Communicator& world_;
-  std::optional<interop::UNetWeights> file_;  // of rank 0 alone
-  std::string dtypes_;                        // one at::ScalarType per weight
+  std::optional<interop::UNetWeights> file_;  // open on rank 0 alone
+  std::string dtypes_;                        // one at::ScalarType for each weight
 };
 
 }  // namespace ddpm::denoise

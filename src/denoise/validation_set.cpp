@@ -112,7 +112,7 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
   const at::NoGradGuard no_grad;
   std::vector<double> numbers(static_cast<std::size_t>(size() * width));
   const int64_t rank = options_.mesh.coordinate(world_.rank(), layout::kDataParallel);
-  const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // of ranks with the same images
+  const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // one rank per share of images
   for (int64_t round = 0; round < batches_.rounds(); ++round) {
     const layout::Range mine = batches_.items(round, rank);
     data::MicroBatch batch;

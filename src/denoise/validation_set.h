@@ -29,15 +29,15 @@ namespace ddpm::denoise {
 class ValidationSet {
  public:
   struct Options {
-    int64_t images = 0;  ///< the first so many; 0: all
+    int64_t images = 0;  ///< how many of the first ones are used; 0: all
     int64_t batch = 1;   ///< images per rank and forward pass
     uint64_t seed = 0;
     diffusion::DiffusionConfig diffusion = {};
     bool positions = false;  ///< the model is given where each pixel lies
-    Patch patch = {};        ///< of the training set: one window of each image is validated on
+    Patch patch = {};        ///< windows as in training: one of each image is validated on
     at::Device device = at::kCPU;
     layout::Mesh mesh = {};      ///< the ranks of the communicator
-    layout::Tiling tiling = {};  ///< of the images, or of their windows; where there are tiles, cut() is called
+    layout::Tiling tiling = {};  ///< how images, or their windows, are cut into tiles; where they are, cut() is called
   };
 
   /// `world` outlives this object.

@@ -54,12 +54,12 @@ class Windows {
 
  private:
   struct Axis {
-    int64_t side = 0;     // of the whole image
-    int64_t places = 0;   // of the window
-    int64_t window = 0;   // its side
-    layout::Range shown;  // of the window
+    int64_t side = 0;     // length of the whole image
+    int64_t places = 0;   // at how many places a window can begin
+    int64_t window = 0;   // length of the window
+    layout::Range shown;  // which pixels of the window are shown
     bool wraps = false;
-    at::Tensor offsets;  // int64 [what is shown]: 0, 1, ...
+    at::Tensor offsets;  // int64: 0, 1, ..., one for each pixel that is shown
   };
   /// Where the windows of these positions begin along each axis: int64 [n] each.
   [[nodiscard]] std::vector<at::Tensor> begins(const at::Tensor& step, layout::Range positions) const;

@@ -106,7 +106,7 @@ Scalings scalings_ddpm(const SchedulerConfig& c, const NoisePoint& point) {
 
 /// ln σ ~ N(p_mean, p_std²).
 TrainingNoise levels_edm(const DiffusionConfig& c, const LevelSource& source) {
-  constexpr double kUpperQuartile = 0.67448975019608171;  // of a standard normal
+  constexpr double kUpperQuartile = 0.67448975019608171;  // a standard normal's quantile of 3/4
   const at::Tensor z = source.normals();
   const at::Tensor log_sigma = z * c.p_std + c.p_mean;
   return {

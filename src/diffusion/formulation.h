@@ -92,7 +92,7 @@ class ForwardProcess {
   explicit ForwardProcess(const DiffusionConfig& config, at::Device device = at::kCPU);
 
   [[nodiscard]] const DiffusionConfig& config() const { return config_; }
-  [[nodiscard]] const NoiseSchedule& schedule() const { return schedule_; }  ///< of ddpm
+  [[nodiscard]] const NoiseSchedule& schedule() const { return schedule_; }  ///< ddpm's noise levels
 
   /// What the network is shown of images `y` [N, C, H, W], rounded to `dtype`; `random` is made for the same config.
   [[nodiscard]] at::Tensor shown(const at::Tensor& y, const TrainingNoise& random,

@@ -65,7 +65,7 @@ at::Tensor draw_normals(const at::Tensor& step, int64_t seed, int64_t stream, in
 
 /// The numbers of a tile, row by row.
 void fill_tile(const RandomSequence& sequence, const ImageShape& shape, const ImageTile& tile, float* out) {
-  const int64_t rows = shape.height / tile.layers;  // of a whole layer
+  const int64_t rows = shape.height / tile.layers;  // rows in a layer of the whole image
   const auto width = static_cast<std::size_t>(tile.column.size());
   for (int64_t channel = 0; channel < shape.channels; ++channel) {
     for (int64_t layer = tile.layer.begin; layer < tile.layer.end; ++layer) {

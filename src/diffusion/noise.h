@@ -16,10 +16,10 @@ namespace ddpm::diffusion {
 
 /// A tile of an image. Volumes have `layers`, whose rows follow each other; flat images are one layer.
 struct ImageTile {
-  int64_t layers = 1;  ///< of the whole image
+  int64_t layers = 1;  ///< layers of the whole image
   layout::Range layer{0, 1};
-  layout::Range row;     ///< of each layer
-  layout::Range column;  ///< as the others, in the whole image
+  layout::Range row;     ///< rows within each layer
+  layout::Range column;  ///< columns; like the others, counted in the whole image
   [[nodiscard]] int64_t rows() const { return layer.size() * row.size(); }
   friend bool operator==(const ImageTile&, const ImageTile&) = default;
 };
@@ -29,7 +29,7 @@ struct ImageShape {
   int64_t channels = 3;
   int64_t height = 0;
   int64_t width = 0;
-  std::optional<ImageTile> tile = std::nullopt;  ///< of what numbers are drawn for; unset: the whole image
+  std::optional<ImageTile> tile = std::nullopt;  ///< the part that numbers are drawn for; unset: the whole image
   [[nodiscard]] int64_t elements() const { return channels * height * width; }
   /// Rows and columns of what numbers are drawn for.
   [[nodiscard]] int64_t drawn_height() const { return tile ? tile->rows() : height; }

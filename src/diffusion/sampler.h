@@ -61,7 +61,7 @@ using SampleProgress = std::function<void(std::size_t done, std::size_t total)>;
 struct SampleNoise {
   uint64_t seed = 0;
   uint64_t first_image = 0;                        ///< index in the sample job of the first image of the batch
-  std::optional<ImageShape> shape = std::nullopt;  ///< of the images; unset: that of the noise that they start from
+  std::optional<ImageShape> shape = std::nullopt;  ///< image size; unset: that of the noise that they start from
 };
 
 /// Runs `sampler` on unit normal `noise` [N, C, H, W] (see initial_noise; on the model's device) and returns the

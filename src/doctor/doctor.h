@@ -14,7 +14,7 @@ namespace ddpm::doctor {
 
 struct DoctorOptions {
   base::Path folder = ".";                      ///< the run folder; need not exist
-  double timeout_s = 60.0;                      ///< of each part of the examination
+  double timeout_s = 60.0;                      ///< how long each part of the examination may take
   int64_t reduction_bytes = int64_t{64} << 20;  ///< the largest all-reduce
   int64_t file_bytes = int64_t{16} << 20;       ///< what one rank of each host writes
 };

@@ -16,11 +16,11 @@ namespace ddpm::doctor {
 
 /// What one rank saw. Its neighbour is the next one, in a ring.
 struct FolderVisit {
-  std::string error;                      ///< of the first call that failed; "" without one
+  std::string error;                      ///< what the first call that failed said; "" if none did
   double found_s = -1.0;                  ///< until the folder that the first rank had made was seen; -1: never
   double seen_s = -1.0;                   ///< until the neighbour's file was seen under its new name; -1: never
   std::string damage;                     ///< what is wrong with the content of the neighbour's file
-  std::map<std::string, double> seconds;  ///< create, write, sync, rename, sync_directory; read, of the neighbour's
+  std::map<std::string, double> seconds;  ///< create, write, sync, rename, sync_directory; read (the neighbour's file)
   /// By flock and fcntl. "excludes": while one rank has the lock no other gets it; "does not exclude"; "is not let go";
   /// otherwise the error.
   std::map<std::string, std::string> locks;
@@ -31,12 +31,12 @@ struct FolderFacts {
   std::string tested;  ///< where the files were made: in it, or in the folder nearest to it that exists
   std::string error;   ///< why no test was possible
   std::string left;    ///< why the test's files could not be removed
-  std::string type;    ///< of the file system: "lustre"
+  std::string type;    ///< kind of file system: "lustre"
   std::string mount;   ///< where that is mounted
   uint64_t free_bytes = 0;
-  int64_t file_bytes = 0;           ///< of the file that each rank wrote
+  int64_t file_bytes = 0;           ///< size of the file that each rank wrote
   std::vector<int64_t> winners;     ///< ranks that created one same file exclusively, in each of several tries
-  std::vector<FolderVisit> visits;  ///< of each rank
+  std::vector<FolderVisit> visits;  ///< what each rank saw, in the order of ranks
 };
 
 struct FolderOptions {

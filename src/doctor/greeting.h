@@ -17,7 +17,7 @@ struct Greeting {
   std::array<char, 16> greeting{'d', 'd', 'p', 'm', ' ', 'd', 'o', 'c', 't', 'o', 'r', '\0'};
   std::array<char, 48> version{};
   std::array<char, 128> program{};  ///< SHA-256 of the program's file, in hexadecimal
-  std::array<char, 128> options{};  ///< of the command line, which all ranks must share
+  std::array<char, 128> options{};  ///< hash of the command line's options, which all ranks must share
   std::array<char, 256> host{};
 };
 static_assert(sizeof(Greeting) == 576);

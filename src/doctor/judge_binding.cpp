@@ -14,10 +14,10 @@ namespace {
 
 /// The CPUs of one host, and what its ranks make of them.
 struct Binding {
-  std::vector<int> usable;  ///< by any rank, ascending
-  int threads = 0;          ///< of all ranks
+  std::vector<int> usable;  ///< CPUs that any rank may use, ascending
+  int threads = 0;          ///< threads of all ranks together
   bool bound = false;       ///< some ranks may use other CPUs than others
-  std::string shared;       ///< "ranks 0 and 1 share CPUs 0-3": of the first such pair
+  std::string shared;       ///< the first two ranks that share CPUs: "ranks 0 and 1 share CPUs 0-3"
 };
 
 std::vector<int> common(const std::vector<int>& a, const std::vector<int>& b) {

@@ -13,8 +13,8 @@ namespace ddpm::doctor {
 struct Link {
   int a = 0;
   int b = 0;
-  double latency_s = 0.0;         ///< of a small message, one way; the least of several
-  double bytes_per_second = 0.0;  ///< of a large message, one way; the most of several
+  double latency_s = 0.0;         ///< time of a small message, one way; the least of several
+  double bytes_per_second = 0.0;  ///< rate of a large message, one way; the highest of several
 };
 
 struct ClockOffset {
@@ -22,7 +22,7 @@ struct ClockOffset {
   double uncertainty_s = 0.0;  ///< the largest error of offset_s
 };
 
-inline constexpr int64_t kLinkBytes = int64_t{4} << 20;  ///< of a large message
+inline constexpr int64_t kLinkBytes = int64_t{4} << 20;  ///< size of a large message
 
 /// Measures the link of every pair of ranks of `comm`, each rank with one other at a time, in tournament_rounds()
 /// rounds. `begin_round` is called with each round's number. All ranks return the same answer. Collective.

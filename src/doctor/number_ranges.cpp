@@ -10,7 +10,7 @@
 namespace ddpm::doctor {
 namespace {
 
-constexpr int kMostNumbers = 1 << 16;  // of one range, so that a damaged file cannot fill the memory
+constexpr int kMostNumbers = 1 << 16;  // what one range may hold, so that a damaged file cannot fill the memory
 
 /// Ranges of ascending numbers, each written by `one`.
 std::string joined(const std::vector<int>& numbers, const std::function<std::string(int)>& one) {

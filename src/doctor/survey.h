@@ -15,8 +15,8 @@ namespace ddpm::doctor {
 /// Sums of float32 over all ranks, by size.
 struct ReductionCurve {
   struct Point {
-    int64_t bytes = 0;              ///< of each rank's buffer
-    double seconds = 0.0;           ///< of the slowest rank, median of several
+    int64_t bytes = 0;              ///< size of each rank's buffer
+    double seconds = 0.0;           ///< time of the slowest rank, median of several
     double bytes_per_second = 0.0;  ///< what a rank sends: 2 (n - 1) / n of the buffer
   };
   device::DeviceChoice device = device::DeviceChoice::cpu;  ///< the host's memory (MPI), or the GPUs' (NCCL)
@@ -24,14 +24,14 @@ struct ReductionCurve {
 };
 
 struct Survey {
-  std::string thread_level;                ///< of MPI
+  std::string thread_level;                ///< how far threads may call MPI: "multiple"
   std::vector<ProcessFacts> ranks;         ///< `machine` is filled for the first rank of each host
   std::vector<std::string> hosts;          ///< each once, in the order of their first ranks
-  std::vector<int> host_of;                ///< of each rank: index into `hosts`
-  std::vector<std::vector<int>> ranks_of;  ///< of each host, ascending
+  std::vector<int> host_of;                ///< for each rank the index into `hosts`
+  std::vector<std::vector<int>> ranks_of;  ///< for each host its ranks, ascending
   std::vector<Link> links;                 ///< between hosts: indices into `hosts`
-  std::vector<Link> inside;                ///< of each host: between its first and its last rank, as of all its ranks
-  std::vector<ClockOffset> clocks;         ///< of each host, against the first
+  std::vector<Link> inside;         ///< for each host, between its first and its last rank; `a` and `b` count its ranks
+  std::vector<ClockOffset> clocks;  ///< clock of each host, against the first one's
   std::vector<ReductionCurve> curves;
   FolderFacts folder;
   std::vector<int> visitors;  ///< the ranks of folder.visits

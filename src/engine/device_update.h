@@ -56,7 +56,7 @@ class DeviceUpdate final : public Update {
   std::array<Slot, 2> slots_;
   int64_t submitted_ = 0;
   int64_t finished_ = 0;
-  std::optional<optim::UpdateRecord> last_;  // of the step that finished last
+  std::optional<optim::UpdateRecord> last_;  // record of the step that finished last
   bool stale_ = true;                        // the device does not know the host's counters yet
 };
 

@@ -16,9 +16,9 @@ namespace ddpm::engine {
 
 struct StepRules {
   layout::Parallelism parallelism;
-  layout::Mesh mesh;           ///< of `parallelism`
-  layout::BatchLayout layout;  ///< of `parallelism` over `mesh`
-  int64_t total_steps = 0;     ///< of the run: what the learning rate follows
+  layout::Mesh mesh;           ///< the ranks as `parallelism` arranges them
+  layout::BatchLayout layout;  ///< how `parallelism` deals the batch to the ranks of `mesh`
+  int64_t total_steps = 0;     ///< steps of the run, which the learning rate follows
   parallel::ParallelConfig parallel = {};
   optim::OptimizerConfig optimizer = {};
   optim::LrScheduleConfig lr_schedule = {};

@@ -53,7 +53,7 @@ struct TrainingState {
   parallel::StateBuffer exp_avg;
   parallel::StateBuffer exp_avg_sq;
   std::vector<parallel::StateBuffer> ema;
-  std::optional<OuterState> outer;  ///< of islands that are updated on their own (parallel.sync_every)
+  std::optional<OuterState> outer;  ///< set where islands are updated on their own (parallel.sync_every)
   Progress progress;
 };
 

@@ -37,7 +37,7 @@ struct UpdateContext {
 struct UpdateVerdict {
   /// The norm of the global batch's gradient, unscaled, before clipping; infinite where weights did not change.
   double gradient_norm = 0.0;
-  double learning_rate = 0.0;  ///< of the update, or of the one that was skipped
+  double learning_rate = 0.0;  ///< rate of the update, or of the one that was skipped
   bool own_losses_finite = true;
 };
 

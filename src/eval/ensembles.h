@@ -13,8 +13,8 @@ namespace ddpm::eval {
 
 /// How samples belong to conditions.
 struct Ensembles {
-  int64_t members = 1;              ///< of each condition: samples c·members to (c + 1)·members - 1
-  std::vector<int64_t> conditions;  ///< of each group of members, its image's place in the data; empty: unconditional
+  int64_t members = 1;              ///< how many each condition c has: samples c·members to (c + 1)·members - 1
+  std::vector<int64_t> conditions;  ///< for each group of members, its image's place in the data; empty: unconditional
 };
 
 /// The conditions of `count` samples in `files`, the shards of the set `path`: by /condition_index and /member, as

@@ -72,7 +72,7 @@ Estimate mean_of(std::span<const double> numbers) {
 }
 
 Estimate share_of(std::span<const double> numbers) {
-  constexpr double kQuantile = 1.959963984540054;  // of a normal distribution, for kLevel
+  constexpr double kQuantile = 1.959963984540054;  // a normal distribution's quantile for kLevel
   Estimate share = mean_of(numbers);
   if (numbers.size() < 2 || (share.value > 0.0 && share.value < 1.0)) return share;
   const double width = kQuantile * kQuantile / (static_cast<double>(numbers.size()) + kQuantile * kQuantile);

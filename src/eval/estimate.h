@@ -30,7 +30,7 @@ struct Estimate {
   double standard_error = 0.0;
   double low = 0.0;
   double high = 0.0;
-  double degrees = 0.0;  ///< of freedom, of Student's t
+  double degrees = 0.0;  ///< degrees of freedom of Student's t
   int64_t units = 0;     ///< independent samples or conditions that it is over, of all sets
   int64_t sets = 1;      ///< sample sets, such as one of each seed
   Method method = Method::jackknife;
@@ -39,7 +39,7 @@ struct Estimate {
 /// A part of a value's variance, and how well it is known.
 struct VarianceTerm {
   double variance = 0.0;
-  double degrees = 0.0;  ///< of freedom
+  double degrees = 0.0;  ///< degrees of freedom
 };
 
 /// The value with the variance of independent terms: an interval of Student's t with Welch's and Satterthwaite's
@@ -74,7 +74,7 @@ struct Comparison {
   double a = 0.0;
   double b = 0.0;
   Estimate difference;      ///< A less B: below 0 A is better
-  double p_value = 1.0;     ///< of no difference, two-sided
+  double p_value = 1.0;     ///< two-sided test that there is no difference
   double p_adjusted = 1.0;  ///< Holm's, over all comparisons of one result
   Verdict verdict = Verdict::none;
 };

@@ -52,9 +52,9 @@ using Statistic = std::function<double(std::span<const double> samples, std::spa
 
 /// What has been summed.
 struct Evidence {
-  std::vector<BlockSums> a;       ///< of each sample set of one model
-  std::vector<BlockSums> b;       ///< of each sample set of another model that it is compared with; may be empty
-  std::optional<BlockSums> data;  ///< of data that are no part of the units of the sample sets
+  std::vector<BlockSums> a;       ///< sums of each sample set of one model
+  std::vector<BlockSums> b;       ///< sums of each sample set of another model that it is compared with; may be empty
+  std::optional<BlockSums> data;  ///< sums over data that are not part of the sample sets' units
   /// Unit u is the same condition in all sets, whose errors go together; otherwise sets are independent.
   bool same_units = false;
 };

@@ -28,7 +28,7 @@ class BesselPowers {
 
 /// Integrals of exp(beta (cos a - 1)) times cos(k a), -a sin(k a) and -a² cos(k a) over a turn: c(k), c'(k), c''(k).
 std::array<double, 3> charge_integrals(double beta, int k) {
-  constexpr int kSteps = 20'000;  // of Simpson's rule over half a turn, since all three are even in a
+  constexpr int kSteps = 20'000;  // steps of Simpson's rule over half a turn, since all three are even in a
   std::array<double, 3> sums{};
   for (int i = 0; i <= kSteps; ++i) {
     const double a = std::numbers::pi * i / kSteps;

@@ -20,7 +20,7 @@ struct FieldRequest {
   base::Path data = {};                 ///< the truth; empty: only exact values are asked for
   data::DatasetOptions reading = {};    ///< how the data are read
   std::string exact = {};               ///< "u1,beta=1.5"; empty: none
-  std::optional<int64_t> members = {};  ///< of each condition, where the sets do not say so
+  std::optional<int64_t> members = {};  ///< samples of each condition, where the sets do not say so
   bool unpaired = false;                ///< take samples of conditions for a draw like any other
   Units units = Units::automatic;
 };

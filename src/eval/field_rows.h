@@ -31,7 +31,7 @@ struct VariableSums {
   MarginalSums data;        ///< in those of the data, which may be the same sums
   bool data_apart = false;  ///< whether the data have sums of their own
   std::optional<EnsembleSums> ensemble = {};
-  std::vector<int64_t> modes = {};  ///< of each ring
+  std::vector<int64_t> modes = {};  ///< how many modes each ring has
 };
 
 /// In the order in which people read them: what can be said by sums. Quantiles are added to them.

@@ -53,13 +53,13 @@ class FieldStudy {
 
   comm::Communicator& comm_;
   const SampleSet& data_;
-  std::vector<const SampleSet*> sets_;  // of A, then of B
-  std::size_t of_a_;                    // how many are of A
+  std::vector<const SampleSet*> sets_;  // the sets of A, then those of B
+  std::size_t of_a_;                    // how many sets A has
   Ensembles ensembles_;
   Progress progress_;
   data::RadialSpectrum spectrum_;
   std::size_t pixels_;
-  std::vector<uint8_t> shared_valid_;  // of samples that are not paired
+  std::vector<uint8_t> shared_valid_;  // which pixels of unpaired samples are valid
   std::vector<VariableSums> variables_;
   std::size_t width_ = 0;
   std::vector<Distribution> of_data_;               // [variable]

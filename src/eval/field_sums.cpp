@@ -87,7 +87,7 @@ double MarginalSums::deviation(std::span<const double> sums) const {
 Crps crps_of(std::span<const float> sorted, double y) {
   const auto m = static_cast<double>(sorted.size());
   double to_truth = 0.0;
-  double between = 0.0;  // of all pairs i < j, which is half of the sum over both orders
+  double between = 0.0;  // sum of distances over pairs i < j: half of that over both orders
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     const double x = sorted[i];
     to_truth += std::abs(x - y);

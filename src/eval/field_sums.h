@@ -18,15 +18,15 @@ inline constexpr std::array<double, 9> kShares = {0.001, 0.01, 0.05, 0.25, 0.5, 
 
 /// Numbers of a variable that the sums are about.
 struct Marks {
-  double centre = 0.0;                        ///< that is taken from each value
+  double centre = 0.0;                        ///< subtracted from each value
   std::array<double, kShares.size()> data{};  ///< quantiles of the data
   std::array<double, kShares.size()> own{};   ///< quantiles of the values that are summed
 };
 
 /// The places of sums over values, wherever they are from.
 struct MarginalSums {
-  std::size_t first = 0;  ///< place of the first of them
-  std::size_t rings = 0;  ///< of the spectrum
+  std::size_t first = 0;  ///< place of the first sum
+  std::size_t rings = 0;  ///< how many rings the spectrum has
 
   [[nodiscard]] std::size_t size() const { return 4 + 2 * kShares.size() + rings; }
   [[nodiscard]] std::size_t count() const { return first; }
@@ -52,18 +52,18 @@ struct MarginalSums {
 /// The places of sums over conditions, each with an ensemble x of `members` and the truth y.
 struct EnsembleSums {
   enum Place : std::size_t {
-    pixels,  ///< valid ones
-    mean,    ///< of the ensemble's mean, less the centre
+    pixels,  ///< how many pixels are valid
+    mean,    ///< ensemble's mean, less the centre
     mean_squares,
     truth,
     truth_squares,
     product,        ///< ensemble's mean times truth
     error_squares,  ///< (ensemble's mean - truth)²
-    variance,       ///< of the members, with members - 1
+    variance,       ///< variance of the members, with divisor members - 1
     crps,
     crps_fair,
     conditions,
-    energy,  ///< of each condition, as the next
+    energy,  ///< energy score of each condition's field; energy_fair is the fair one
     energy_fair,
     ranks,  ///< pixels at which so many members lie below the truth
   };

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kBlock = 64;  // pictures that are read at once
 
 double distance(const std::vector<double>& a, const std::vector<double>& b, double step) {
-  double ahead = 0.0;  // of the one distribution function before the other
+  double ahead = 0.0;  // how far the first distribution function is above the second
   double sum = 0.0;
   for (std::size_t i = 0; i + 1 < a.size(); ++i) {
     ahead += a[i] - b[i];

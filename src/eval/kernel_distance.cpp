@@ -73,7 +73,7 @@ Estimate over_subsets(comm::Communicator& world, const at::Tensor& samples, cons
   double squares = 0.0;
   for (const double value : each) squares += (value - mean) * (value - mean);
   std::ranges::sort(each);
-  constexpr std::size_t kTail = 2;  // of 100 values at each end: 2.5 % of them, rounded down
+  constexpr std::size_t kTail = 2;  // values beyond each end: 2.5 % of 100, rounded down
   return {.value = mean,
           .standard_error = std::sqrt(squares / (count - 1.0)),
           .low = each[kTail],

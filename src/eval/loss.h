@@ -26,7 +26,7 @@ struct LossModel {
   denoise::LoadedModel model;
   diffusion::DiffusionConfig diffusion = {};
   std::vector<int64_t> patch = {};                             ///< data.patch
-  std::optional<data::DatasetOptions> reading = std::nullopt;  ///< of its run, which may say how to read the data
+  std::optional<data::DatasetOptions> reading = std::nullopt;  ///< how training read the data, where that is known
 };
 
 /// Loads the model in `path`, which is what `ddpm sample --model` takes, as denoise::load_model() does. Throws

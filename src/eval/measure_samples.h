@@ -19,7 +19,7 @@ namespace ddpm::eval {
 enum class Best : uint8_t {
   reference,  ///< that of the data
   least,
-  one,     ///< of shares and their like
+  one,     ///< 1: for shares and their like
   nobody,  ///< the number is not compared
 };
 
@@ -60,10 +60,10 @@ class SampleMeasurer {
   PictureSet data_;
   std::optional<PictureSet> held_out_;
   PictureStatistics statistics_;
-  std::vector<Estimate> of_data_;  // of statistics_
+  std::vector<Estimate> of_data_;  // estimates for the data, one for each of statistics_
   PixelLevels levels_;
   PixelHistograms histograms_;
-  at::Tensor features_;           // of the data
+  at::Tensor features_;           // features of the data
   at::Tensor held_out_pixels_;    // undefined: none
   at::Tensor held_out_features_;  // likewise
   std::vector<Neighbour> nearest_;

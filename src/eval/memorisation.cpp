@@ -61,7 +61,7 @@ void count_copies(comm::Communicator& world, const std::vector<Neighbour>& neare
   for (std::size_t i = 0; i < nearest.size(); ++i) {
     const auto [distance, index] = nearest[i];
     const int64_t query = std::ranges::lower_bound(places, index) - places.begin();
-    const int64_t own = static_cast<int64_t>(i) - samples;  // of a held-out picture, which is below 0 for samples
+    const int64_t own = static_cast<int64_t>(i) - samples;  // number of a held-out picture; below 0 for samples
     const bool copies = distance < nearest_other(search, query, own);
     (own < 0 ? result.copies : result.copies_of_reference).push_back(copies ? 1.0 : 0.0);
   }

@@ -25,9 +25,9 @@ Rows rows_of(const at::Tensor& table);
 
 /// The numbers are root mean squares over the D values of a row, so that they do not depend on its length.
 struct Memorisation {
-  std::vector<Neighbour> nearest;    ///< of each sample in the training set; its distance is Euclidean
-  std::vector<double> distances;     ///< of each sample
-  std::vector<double> of_reference;  ///< the same of held-out pictures, or of the training set's own to their others
+  std::vector<Neighbour> nearest;    ///< training picture nearest to each sample; the distance is Euclidean
+  std::vector<double> distances;     ///< distance of each sample to that picture
+  std::vector<double> of_reference;  ///< likewise for held-out pictures, or from training pictures to the others
   // With held-out pictures:
   /// How often a sample is nearer to the training set than a held-out picture is, over all pairs: 1/2 where the model
   /// has learned no more of the training set than of its distribution (Meehan, Chaudhuri, Dasgupta, "A non-parametric
@@ -35,7 +35,7 @@ struct Memorisation {
   std::optional<Estimate> nearer = {};
   /// For each sample 1 if it is nearer to its nearest training picture than each held-out picture is to that one.
   std::vector<double> copies = {};
-  std::vector<double> copies_of_reference = {};  ///< the same of each held-out picture among the others
+  std::vector<double> copies_of_reference = {};  ///< likewise for each held-out picture, compared with the others
 };
 
 /// Training pictures whose nearest others are looked for, where there are no held-out ones.

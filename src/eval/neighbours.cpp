@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kQueryBlock = 1024;  // queries whose products with a block of references are in memory at once
 constexpr int64_t kSpare = 3;          // references beyond those that are kept, which rounding may have put behind
-constexpr double kRounding = 1e-4;     // of a squared distance in float32, by the squared lengths; more than there is
+constexpr double kRounding = 1e-4;  // error of a squared distance in float32, over the squared lengths; an upper bound
 
 double exact_distance(std::span<const float> a, std::span<const float> b) {
   double sum = 0.0;

@@ -13,7 +13,7 @@ namespace ddpm::eval {
 
 struct Neighbour {
   double distance = 0.0;  ///< Euclidean, exact but for rounding in double precision
-  int64_t index = -1;     ///< of the reference
+  int64_t index = -1;     ///< number of the reference
   friend bool operator==(const Neighbour&, const Neighbour&) = default;
 };
 

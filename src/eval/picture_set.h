@@ -28,7 +28,7 @@ class PictureSet {
   [[nodiscard]] int64_t size() const { return count_; }
   /// The place in the set of picture `i`.
   [[nodiscard]] int64_t place(int64_t i) const;
-  [[nodiscard]] int64_t values() const { return set_.channels() * set_.pixels(); }  ///< of one picture
+  [[nodiscard]] int64_t values() const { return set_.channels() * set_.pixels(); }  ///< numbers that one picture has
   /// Pictures [first, first + n), float32 [n, C, H, W]. May be called on one rank alone. Throws DatasetError.
   [[nodiscard]] at::Tensor read(int64_t first, int64_t n) const;
 

@@ -16,7 +16,7 @@ namespace ddpm::eval {
 struct PictureStatistic {
   std::string name;  ///< "mean", "deviation", "skewness", "kurtosis" (3 of a normal), or "spectrum"
   std::size_t channel = 0;
-  std::string band = {};  ///< of the spectrum: "k 4-7", in cycles along the longest side
+  std::string band = {};  ///< part of the spectrum: "k 4-7", in cycles along the longest side
 };
 
 class PictureStatistics {

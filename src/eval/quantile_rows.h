@@ -13,7 +13,7 @@ namespace ddpm::eval {
 struct QuantileSource {
   const VariableSums* variable = nullptr;
   const Distribution* data = nullptr;
-  std::vector<const Distribution*> sets = {};  ///< of A
+  std::vector<const Distribution*> sets = {};  ///< values of each sample set of A
 };
 
 /// The quantiles of kShares, with Woodruff's intervals (Journal of the American Statistical Association 47, 635

@@ -29,7 +29,7 @@ inline constexpr int kResultFormat = 1;
 
 struct Metric {
   std::string name;           ///< "crps"; lower case, words joined by underscores
-  std::string variable = {};  ///< of the field; "": of all of them
+  std::string variable = {};  ///< which variable of the field; "": all of them
   base::OrderedJson level;    ///< what the name has several of: a wave number, a threshold, a quartile; null: nothing
   std::string unit = {};
   Estimate estimate;
@@ -38,7 +38,7 @@ struct Metric {
   std::optional<double> reference_error = {};
   std::optional<double> limit = {};    ///< what the exact value tends to for an infinite lattice
   std::optional<double> sigmas = {};   ///< (value - reference) / error, where that is a test: see against()
-  std::optional<double> p_value = {};  ///< of a test that the metric is the statistic of
+  std::optional<double> p_value = {};  ///< set where the metric is the statistic of a test
   std::string verdict = {};
   bool is_exact = false;  ///< the reference is an exact value, from which samples of the theory are some errors off
   bool detail = false;    ///< one of many like it, which tables leave out

@@ -23,9 +23,9 @@ class SampleCursor {
  private:
   const SampleSet& set_;
   Scale scale_;
-  std::size_t size_;   // numbers of a sample
-  int64_t at_once_;    // samples
-  int64_t first_ = 0;  // of those in values_
+  std::size_t size_;   // numbers that a sample has
+  int64_t at_once_;    // samples that are read together
+  int64_t first_ = 0;  // the first sample in values_
   std::vector<float> values_;
   std::vector<uint8_t> valid_;
 };

@@ -23,7 +23,7 @@ constexpr auto names_of(SampleMetric /*type*/) {
 }
 
 struct SamplesOptions {
-  std::vector<SampleMetric> metrics;  ///< of which none is asked for twice
+  std::vector<SampleMetric> metrics;  ///< what to measure, each at most once
   int64_t most = 0;                   ///< pictures of the data, of samples and of held-out ones; 0: all
   int64_t neighbours = 3;             ///< k of the manifolds
   const FeatureMap* features = nullptr;
@@ -39,13 +39,13 @@ struct SampleSets {
   const SampleSet* data = nullptr;
   const SampleSet* held_out = nullptr;  ///< null: none
   std::vector<const SampleSet*> samples = {};
-  std::vector<const SampleSet*> others = {};  ///< of another model, which the samples are compared with
+  std::vector<const SampleSet*> others = {};  ///< samples of another model, which the first ones are compared with
 };
 
 /// What the measuring tells of itself. `enter`: a part of the work begins.
 struct Reporting {
   std::function<void(const std::string& part)> enter;
-  std::function<Progress(const std::string& part)> progress;  ///< of a part that reads pictures
+  std::function<Progress(const std::string& part)> progress;  ///< makes the Progress of a part that reads pictures
 };
 
 }  // namespace ddpm::eval

@@ -171,7 +171,7 @@ class Su2Theory final : public Theory {
       rows.push_back(loop_row(loop, 2 + l, su2_loop(beta_, n, loop.area()), su2_loop_limit(beta_, loop.area())));
     }
     Row length = row_of_mean("length_deviation", 1);
-    length.metric.reference = 0.0;  // of any finite precision it is a little more: no test
+    length.metric.reference = 0.0;  // with any finite precision the mean is a little more: no test
     length.distance = length.value;
     rows.push_back(std::move(length));
     return rows;

@@ -27,24 +27,24 @@ struct CardValidation {
 
 /// Empty texts are left out, and so are numbers that are 0.
 struct ModelCard {
-  std::string title = {};                         ///< first heading
-  CardConfig stated = {};                         ///< what the author says; its title is not looked at
-  std::string dataset = {};                       ///< name or path of the training set
-  std::string dataset_hash = {};                  ///< its content hash, as `ddpm data inspect --json` shows it
-  int64_t dataset_images = 0;                     ///< 0: unknown
-  std::vector<CardStatistics> statistics = {};    ///< of the training set's channels; empty: not known
-  std::string counted_over = {};                  ///< by them: "256 sampled images"; empty: all images
-  std::string earlier_datasets = {};              ///< the sets before, of a run that went on with another one
-  std::string started_from = {};                  ///< the name of the folder that training started from
-  int64_t steps = 0;                              ///< optimizer steps
-  int64_t images_seen = 0;                        ///< over all steps
+  std::string title = {};                       ///< first heading
+  CardConfig stated = {};                       ///< what the author says; its title is not looked at
+  std::string dataset = {};                     ///< name or path of the training set
+  std::string dataset_hash = {};                ///< its content hash, as `ddpm data inspect --json` shows it
+  int64_t dataset_images = 0;                   ///< 0: unknown
+  std::vector<CardStatistics> statistics = {};  ///< values of each channel of the training set; empty: not known
+  std::string counted_over = {};                ///< what the statistics cover: "256 sampled images"; empty: all images
+  std::string earlier_datasets = {};            ///< the sets before, where a run went on with another one
+  std::string started_from = {};                ///< the name of the folder that training started from
+  int64_t steps = 0;                            ///< optimizer steps
+  int64_t images_seen = 0;                      ///< over all steps
   std::optional<CardValidation> validation = {};  ///< none: these weights were not validated
   std::string weights = {};                       ///< which weights these are: "raw", or "EMA (max_decay 0.9999)"
   std::string hardware = {};                      ///< "4 ranks on 2 hosts, NVIDIA H100"
-  std::string versions = {};                      ///< of the libraries: "LibTorch 2.11.0, Open MPI v4.1.4"
+  std::string versions = {};                      ///< libraries and their versions: "LibTorch 2.11.0, Open MPI v4.1.4"
   std::string config_toml = {};                   ///< the run's configuration, shown whole
-  std::string program_version = {};               ///< of ddpm
-  std::vector<std::string> class_names = {};      ///< of classes 0, 1, ..., also written as class_names.json
+  std::string program_version = {};               ///< the version of ddpm
+  std::vector<std::string> class_names = {};      ///< names of classes 0, 1, ..., also written as class_names.json
 };
 
 }  // namespace ddpm::interop

@@ -45,7 +45,7 @@ class OnnxGraph {
  private:
   std::vector<ProtoMessage> nodes_;
   std::vector<std::pair<std::string, at::Tensor>> constants_;
-  std::set<std::string> names_;  // of constants
+  std::set<std::string> names_;  // names of the constants so far
   std::vector<ProtoMessage> inputs_;
   std::vector<ProtoMessage> outputs_;
 };

@@ -29,7 +29,7 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 /// The file scheduler/scheduler_config.json, and what the other files say of it.
 struct WrittenScheduler {
   diffusion::Formulation formulation;
-  std::string class_name;  ///< of diffusers
+  std::string class_name;  ///< name of its class in diffusers: "DDPMScheduler"
   std::string text;
 
   WrittenScheduler(diffusion::Formulation kind, std::string name, std::string content)
@@ -57,12 +57,12 @@ struct WrittenModel {
 /// Adapters, and the card that lies beside them.
 struct WrittenAdapter {
   const nn::UNet2D& unet;                ///< its layers have adapters
-  std::span<const NamedTensor> weights;  ///< of the adapters, under the names of nn::Adapter's parameters
+  std::span<const NamedTensor> weights;  ///< values of the adapters, under the names of nn::Adapter's parameters
   std::string base;                      ///< where the model lies that they belong to
-  diffusion::Formulation formulation;    ///< of their training
+  diffusion::Formulation formulation;    ///< how the adapters were trained
   const base::Json& normalization;       ///< shown in the card
   const ModelCard& card;
-  at::ScalarType dtype = at::kFloat;  ///< in which they are stored
+  at::ScalarType dtype = at::kFloat;  ///< type in which they are stored
 };
 
 }  // namespace ddpm::interop

@@ -148,7 +148,7 @@ using Operation =
                  Modulate, Normalise, Convolve, Box, Filter, Attend, Rows, Pixels, Join, DivideByTime>;
 
 struct Graph {
-  int64_t axes = 2;                 ///< of an image
+  int64_t axes = 2;                 ///< axes of an image: 2, or 3 for volumes
   std::vector<bool> periodic = {};  ///< one for each axis, depth first
   std::vector<Operation> operations = {};
   Value output = {};  ///< the prediction, in float32

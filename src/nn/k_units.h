@@ -26,7 +26,7 @@ struct KResnetOptions {
   uint32_t dropout_layer = 0;                      ///< its place among the model's dropout layers
   bool pushes_skip = false;                        ///< the result, before it is resampled
   int64_t takes_skips = 0;                         ///< the newest joins the channels of x, older ones are dropped
-  Resampling resampling_after = Resampling::none;  ///< of the result, at the end of a block
+  Resampling resampling_after = Resampling::none;  ///< how the result is resampled, at the end of a block
 };
 
 /// Reads UnitState::embedding.

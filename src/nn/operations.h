@@ -12,7 +12,7 @@ enum class Resampling : uint8_t { none, down, up };
 struct ImageSize {
   int64_t height = 0;
   int64_t width = 0;
-  int64_t depth = 0;  ///< of a volume; 0: the image is flat
+  int64_t depth = 0;  ///< layers of a volume; 0 for flat images
 
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
   /// The rows of all layers.
@@ -38,9 +38,9 @@ struct ImageSize {
 /// weight, where that is trained, and of both sides of attention's products. That is twice forward, but for weights
 /// beside adapters, which have no gradient.
 struct Operations {
-  double all = 0.0;        ///< of the forward pass
+  double all = 0.0;        ///< operations of the forward pass
   double attention = 0.0;  ///< the part of it in attention's two products of positions with positions
-  double backward = 0.0;   ///< of the backward pass
+  double backward = 0.0;   ///< operations of the backward pass
 
   Operations& operator+=(const Operations& other) {
     all += other.all;

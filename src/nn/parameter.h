@@ -31,7 +31,7 @@ struct Init {
 
 struct Parameter {
   std::string name;            ///< its key in diffusers' state dict
-  std::vector<int64_t> shape;  ///< of what is here: the whole weight, or the part that `split` says
+  std::vector<int64_t> shape;  ///< shape of what is here: the whole weight, or the part that `split` says
   Init init = {};
   base::Split split = {};  ///< how tensor parallelism cuts it
   base::ParameterRole role = base::ParameterRole::trained;

@@ -107,8 +107,8 @@ class Partition {
 
 /// What whole images are like.
 struct ImageShape {
-  int64_t depth = 0;  ///< of volumes; 0: they are flat
-  int64_t width = 0;  ///< of volumes, at the resolution that has that depth
+  int64_t depth = 0;  ///< layers of a volume; 0 for flat images
+  int64_t width = 0;  ///< width of a volume, at the resolution that has that depth
   /// Axes beyond whose border lie the pixels of the other side.
   bool periodic_depth = false;
   bool periodic_height = false;

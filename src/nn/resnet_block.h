@@ -24,7 +24,7 @@ struct ResnetOptions {
   int64_t out = 0;
   int64_t time_embedding_dim = 0;
   GroupNormOptions norm;
-  std::optional<int64_t> groups_out = std::nullopt;  ///< of the second norm; absent: those of `norm`
+  std::optional<int64_t> groups_out = std::nullopt;  ///< groups of the second norm; absent: those of `norm`
   bool shortcut = false;     ///< a convolution in the shortcut even where the channels stay the same
   bool scale_shift = false;  ///< true: the time embedding scales and shifts after norm2; false: it is added before
   double dropout = 0.0;
@@ -32,7 +32,7 @@ struct ResnetOptions {
   double output_scale = 1.0;
   Resampling resampling = Resampling::none;
   ResamplingFilter filter = ResamplingFilter::box;
-  int dimensions = 2;  ///< of its convolutions
+  int dimensions = 2;  ///< axes of its convolutions: 2, or 3 for volumes
 };
 
 class ResnetBlock {

@@ -83,7 +83,7 @@ class UNet2D {
   UNet2DConfig config_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<Parameter*> parameters_;
-  std::unique_ptr<Partition> image_;  // of a model of volumes or with periodic axes
+  std::unique_ptr<Partition> image_;  // a whole image, for models of volumes or with periodic axes; null: others
 };
 
 }  // namespace ddpm::nn

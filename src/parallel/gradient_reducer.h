@@ -93,8 +93,8 @@ class OverlappedReducer final : public GradientReducer {
   std::vector<uint8_t> started_;            // per segment: whether its part has had a sum in this step
   std::vector<at::Tensor> into_;            // runs that wait for those of from_
   std::vector<at::Tensor> from_;
-  std::size_t waiting_bytes_ = 0;  // of from_
-  bool adds_ = false;              // whether those are to be added
+  std::size_t waiting_bytes_ = 0;  // size of what from_ holds
+  bool adds_ = false;              // whether the waiting runs are to be added
   bool waits_;
   std::vector<at::Tensor> staging_;  // stages 2 and 3: per segment, while its gradients arrive
   std::function<void(std::size_t)> segment_complete_;

@@ -33,9 +33,9 @@ namespace ddpm::parallel {
 /// gradient; a parameter that is not trained is not in the arena.
 struct ArenaParameter {
   std::string name;
-  std::vector<int64_t> shape;  ///< of what this rank holds
+  std::vector<int64_t> shape;  ///< shape of what this rank holds
   at::Tensor* value = nullptr;
-  int unit = 0;  ///< of the model; not decreasing among those that are trained
+  int unit = 0;  ///< the model's unit that uses it; not decreasing among those that are trained
   base::ParameterRole role = base::ParameterRole::trained;
   base::Split split = {};  ///< the part that `shape` is of the whole tensor
 };
@@ -44,16 +44,16 @@ struct ArenaParameter {
 struct Sharding {
   int64_t zero_stage = 0;
   int64_t parts = 1;                    ///< ranks that share one copy; 1 in stage 0
-  int64_t index = 0;                    ///< of this rank among them
+  int64_t index = 0;                    ///< number of this rank among those that share a copy
   int64_t channel_parts = 1;            ///< ranks that each hold a part of the blocks' channels (parallel.tensor_size)
-  int64_t channel_part = 0;             ///< that of this rank
+  int64_t channel_part = 0;             ///< number of the part that this rank holds
   int64_t stages = 1;                   ///< ranks that each hold some of the units (parallel.pipeline_size)
-  int64_t stage = 0;                    ///< that of this rank
+  int64_t stage = 0;                    ///< number of the stage that this rank holds
   std::vector<int64_t> stage_units{};   ///< units of each stage, where they were set (parallel.stage_units)
   int64_t segment_elements = 25 << 18;  ///< elements of a segment in stages 0 to 2; units are the segments in stage 3
   Offload offload = Offload::none;      ///< parameters: in stage 3
   int64_t islands = 0;                  ///< copies of the state that are updated on their own; 0: none
-  int64_t island = 0;                   ///< that of this rank
+  int64_t island = 0;                   ///< number of the island that this rank belongs to
 
   /// Whether a rank has its parts alone of the gradient, and of the working weights.
   [[nodiscard]] bool cuts_gradients() const { return zero_stage >= 2; }

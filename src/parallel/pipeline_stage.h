@@ -84,8 +84,8 @@ class PipelineStage final : public nn::UnitExecutor {
   const nn::Partition& partition_;
   StageMail forward_;
   StageMail backward_;
-  std::map<std::vector<int64_t>, std::vector<StageFlow>> flows_;  // by the sizes of images
-  at::Tensor images_;                                             // of the forward pass that runs
+  std::map<std::vector<int64_t>, std::vector<StageFlow>> flows_;  // by the sizes of the images
+  at::Tensor images_;                                             // input of the forward pass that runs
   Pass running_;
   std::deque<Pass> passes_;
   // Passes that expect() said and whose arrivals are not taken yet, and the next arrival.

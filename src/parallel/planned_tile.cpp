@@ -68,7 +68,7 @@ at::Tensor PlannedTile::beside(const at::Tensor& x, std::span<const Side> sides)
     };
     send(forward_, neighbours.before, margin.after);
     send(forward_, neighbours.after, margin.before);
-    if (x.requires_grad()) {  // of what came from there
+    if (x.requires_grad()) {  // gradients of what came from there go back
       send(backward_, neighbours.before, margin.before);
       send(backward_, neighbours.after, margin.after);
     }

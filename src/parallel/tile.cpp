@@ -112,7 +112,7 @@ at::Tensor Tile::cut(const at::Tensor& x) const {
 }
 
 at::Tensor Tile::whole(const at::Tensor& x) const {
-  const at::Tensor positions = gather(x.flatten(2).transpose(1, 2));  // of one tile after the other
+  const at::Tensor positions = gather(x.flatten(2).transpose(1, 2));  // pixels of one tile after the other
   std::vector<int64_t> sizes = {x.size(0), x.size(1)};
   for (std::size_t axis = 0; axis < tiling_.axes(); ++axis) sizes.push_back(tiling_.side(axis));
   at::Tensor images = at::empty(sizes, x.options());

@@ -40,7 +40,7 @@ class Observer final : public nn::UnitExecutor {
   }
 
   std::vector<nn::UnitState> before;
-  std::vector<std::size_t> untouched;  ///< of each stage: skips at the bottom of the stack that others take
+  std::vector<std::size_t> untouched;  ///< for each stage: skips at the bottom of the stack that others take
 
  private:
   const std::vector<layout::Range>& stages_;

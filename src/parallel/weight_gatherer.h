@@ -68,9 +68,9 @@ class WeightGatherer final : public nn::UnitExecutor {
   ParameterArena& arena_;
   comm::Communicator& shard_;
   std::vector<int64_t> transfer_;     // stage 3, per unit: the number of the transfer that gathers it, or kAbsent
-  std::vector<at::Tensor> incoming_;  // of units that are on their way: reading the weights before is an error
+  std::vector<at::Tensor> incoming_;  // memory for units that are on their way: reading the weights before is an error
   bool hold_ = false;
-  device::CopyStream copies_;  // of offloaded weights
+  device::CopyStream copies_;  // brings offloaded weights to the device
   TransferQueue queue_;
 };
 

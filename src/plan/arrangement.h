@@ -24,15 +24,15 @@ struct ModelSizes {
   int64_t parameters = 0;         ///< trained, without padding, of the whole model
   int64_t image_elements = 0;     ///< pixels × channels that the model is given
   int64_t image_bytes = 0;        ///< as stored in the dataset
-  int64_t grid_points = 0;        ///< of all variables whose transform has a scale for each point
+  int64_t grid_points = 0;        ///< points of all variables whose transform has a scale for each point
 
   /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
   /// Those of the largest tile where images are cut.
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
-  int64_t all_activation_bytes = 0;  ///< the same without checkpointing
+  int64_t all_activation_bytes = 0;  ///< activation_bytes without checkpointing
 
-  double tile_share = 1.0;  ///< of an image's pixels, that of the largest tile
+  double tile_share = 1.0;  ///< the largest tile's part of an image's pixels
 
   /// What a tile sends to others of its images for a micro-batch of `activation_images`, forward as often as that runs;
   /// of a pipeline, in the stage that sends most.
@@ -51,11 +51,11 @@ struct ModelSizes {
   double workspace_share = 0.0;  ///< scratch memory of kernels and the allocator's slack, per byte of those
   parallel::ActivationCheckpointing checkpointing = parallel::ActivationCheckpointing::none;
 
-  double forward_flops = 0.0;    ///< of one image: convolutions, linear layers and attention, 2 per multiply-add; of
-                                 ///< blocks that are cut by channels, what one rank computes; of stages, the slowest's
+  double forward_flops = 0.0;    ///< per image: convolutions, linear layers and attention, 2 per multiply-add; where
+                                 ///< blocks are cut by channels, what one rank computes; with stages, the slowest's
   double attention_flops = 0.0;  ///< the part of it in attention
-  double backward_flops = 0.0;   ///< of one image, without what activation checkpointing computes again
-  double mean_flops = 0.0;       ///< of one image: the regression of diffusion.mean_model, which has no backward pass
+  double backward_flops = 0.0;   ///< per image, without what activation checkpointing computes again
+  double mean_flops = 0.0;       ///< per image: the regression of diffusion.mean_model, which has no backward pass
 
   /// Σ unit_elements: the Ψ of the formulas, before padding to whole parts.
   [[nodiscard]] int64_t elements() const;
@@ -71,7 +71,7 @@ struct Arrangement {
   bool overlap = true;
   bool on_device = false;  ///< forward and backward run on a GPU with memory of its own
   double bucket_mib = 25.0;
-  int64_t read_ahead_bytes = 0;       ///< of images that wait in host memory for their step
+  int64_t read_ahead_bytes = 0;       ///< size of the images that wait in host memory for their step
   int64_t held_bytes = 0;             ///< a rank's part of the set that data.hold keeps in its host's memory
   bool saves_while_training = false;  ///< checkpoint.async, and there is one before the last step
 

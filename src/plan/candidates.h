@@ -15,11 +15,11 @@ namespace ddpm::plan {
 
 struct Request {
   ModelSizes model;
-  Arrangement given;  ///< of the configuration, on all nodes; no dp_shard_size but its own is tried where it divides
+  Arrangement given;  ///< the configuration's, on all nodes; no dp_shard_size but its own is tried where it divides
   std::string given_refusal;  ///< why `given` cannot run, "" if it can
   Machine machine;
-  int64_t process_bytes = 0;           ///< of Memory
-  std::optional<int64_t> limit_bytes;  ///< memory of one rank
+  int64_t process_bytes = 0;           ///< value of Memory::process
+  std::optional<int64_t> limit_bytes;  ///< memory that one rank may use
 };
 
 /// One arrangement with what is predicted of it.

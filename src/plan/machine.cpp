@@ -26,7 +26,7 @@ struct Gpu {
   double host_gb_per_s;  ///< a GPU's eighth of its server's
   double host_link_gb_per_s;
   double node_gb_per_s;
-  double port_gb_per_s;  ///< of the network, per GPU
+  double port_gb_per_s;  ///< network bandwidth per GPU
   bool bf16 = true;      ///< products in bf16 (compute capability 8.0); peak_half is fp16's otherwise
 };
 
@@ -65,8 +65,8 @@ Machine of_gpu(const Gpu& gpu, int64_t ranks_per_node) {
 }
 
 struct Processor {
-  bool wide_vectors = false;   ///< of 16 floats
-  bool bf16_products = false;  ///< in hardware
+  bool wide_vectors = false;   ///< vector instructions work on 16 floats
+  bool bf16_products = false;  ///< bf16 products are computed in hardware
 };
 
 Processor this_processor() {

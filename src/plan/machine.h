@@ -18,9 +18,9 @@ struct Machine {
   double tflops = 0.0;              ///< one rank, float32, sustained over a training step
   double tflops_half = 0.0;         ///< one rank, bf16 or fp16, sustained over a training step
   double memory_gib = 0.0;          ///< one rank; 0: not known
-  double memory_gb_per_s = 0.0;     ///< of one rank's memory
-  double host_gb_per_s = 0.0;       ///< of a rank's share of its host's memory
-  double host_link_gb_per_s = 0.0;  ///< between that and a GPU's, one direction
+  double memory_gb_per_s = 0.0;     ///< bandwidth of one rank's memory
+  double host_gb_per_s = 0.0;       ///< bandwidth of a rank's share of its host's memory
+  double host_link_gb_per_s = 0.0;  ///< bandwidth between a host's memory and a GPU's, one direction
   double node_latency_us = 0.0;     ///< α of a message within a node
   double node_gb_per_s = 0.0;       ///< 1/β of a rank's link within a node, one direction
   double network_latency_us = 0.0;  ///< α of a message between nodes

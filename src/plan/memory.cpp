@@ -121,7 +121,7 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
                                           static_cast<double>(model.activation_images));
   memory.images = images(model, a);
   memory.process = process_bytes;
-  const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // of the first island, which saves most
+  const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // ranks of the first island, which saves most
   memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages + outer) * model.parameters / savers;
   memory.saved = a.saves_while_training ? memory.snapshot : 0;
   return memory;

@@ -30,8 +30,8 @@ struct Memory {
   int64_t master = 0;       ///< float32 copies, with mixed precision
   int64_t gradients = 0;    ///< float32
   int64_t moments = 0;      ///< AdamW's two
-  int64_t averages = 0;     ///< and with parallel.sync_every what outer steps keep
-  int64_t buffers = 0;      ///< of communication, and of the fixed sums of run.reproducible
+  int64_t averages = 0;     ///< moving averages, and with parallel.sync_every what outer steps keep
+  int64_t buffers = 0;      ///< what communication needs, and the fixed sums of run.reproducible
   int64_t activations = 0;  ///< what backward needs of one micro-batch
   int64_t workspace = 0;    ///< scratch memory of kernels and the allocator's slack
   int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, grids, what is read ahead or held

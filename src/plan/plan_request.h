@@ -21,17 +21,17 @@ Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t r
 struct PlanPlace {
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;
-  std::string machine;                              ///< of plan::find_machine()
+  std::string machine;                              ///< a name that plan::find_machine() knows
   std::vector<std::string> overrides = {};          ///< "--machine.KEY VALUE"
-  std::optional<double> memory_gib = std::nullopt;  ///< of one rank; if unset, the machine's, if known
+  std::optional<double> memory_gib = std::nullopt;  ///< memory of one rank; if unset, the machine's, if known
   bool on_host = true;                              ///< ranks compute on the CPU
 };
 
 /// What training holds of a set.
 struct StoredImages {
-  int64_t bytes = 0;        ///< of one whole image and of what is read with it
-  int64_t grid_points = 0;  ///< of all variables whose transform is a grid
-  int64_t held_bytes = 0;   ///< of the whole set, where data.hold has a node keep it; 0 otherwise
+  int64_t bytes = 0;        ///< size of one whole image and of what is read with it
+  int64_t grid_points = 0;  ///< points of all variables whose transform is a grid
+  int64_t held_bytes = 0;   ///< size of the whole set, where data.hold has a node keep it; 0 otherwise
 
   static StoredImages of(const train::Config& config, const train::FittedModel& fitted, const data::Dataset& dataset);
 };

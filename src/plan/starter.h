@@ -23,7 +23,7 @@ struct StarterImages {
   int64_t channels = 0;
   int64_t classes = 0;   ///< 0: no labels
   bool float32 = false;  ///< stored as float32, not as 8-bit numbers
-  int64_t depth = 0;     ///< of volumes; 0: images are flat
+  int64_t depth = 0;     ///< layers of a volume; 0 for flat images
 };
 
 /// small: 32 channels, one layer per block; medium: 128 channels, on 32 pixels Ho, Jain, Abbeel's CIFAR-10 model but

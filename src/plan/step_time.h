@@ -37,7 +37,7 @@ struct Traffic {
   std::string what = {};  ///< "gradients", "weights"
   Group group = {};
   int64_t calls = 0;         ///< per step
-  int64_t buffer_bytes = 0;  ///< of all calls together: the buffers as a whole; of exchanges what a rank sends
+  int64_t buffer_bytes = 0;  ///< all calls together: the buffers as a whole, or what a rank sends in exchanges
   bool hidden_by_forward = false;
   bool hidden_by_backward = false;
   double hideable = 1.0;  ///< the share of the step's micro-batches that it runs beside

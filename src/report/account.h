@@ -14,7 +14,7 @@ namespace ddpm::report {
 /// One job as Slurm's accounting has it: of everything in the job, which may be more than the run.
 struct SlurmJob {
   std::string job = {};
-  double seconds = 0.0;       ///< that it ran, over all its starts
+  double seconds = 0.0;       ///< how long it ran, over all its starts
   double core_seconds = 0.0;  ///< allocated CPUs × seconds
   std::optional<double> joules = {};
 };
@@ -26,11 +26,11 @@ struct Account {
   double seconds = 0.0;
   double core_seconds = 0.0;
   double device_seconds = 0.0;
-  double joules = 0.0;             ///< of the starts that measured energy
-  double measured_seconds = 0.0;   ///< of those starts
+  double joules = 0.0;             ///< energy of the starts that measured it
+  double measured_seconds = 0.0;   ///< how long those starts ran
   std::string energy_source = {};  ///< "RAPL"; "" where nothing was measured
-  int64_t images = 0;              ///< that were computed, repeated ones among them; 0 where the batch is not known
-  int64_t measured_images = 0;     ///< by the starts that measured energy
+  int64_t images = 0;           ///< images that were computed, repeated ones among them; 0 where the batch is not known
+  int64_t measured_images = 0;  ///< images that the starts that measured energy computed
 };
 
 Account account_of(const RunRecord& run);

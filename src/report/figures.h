@@ -26,13 +26,13 @@ struct RunFigures {
 /// A key of the configuration in which runs differ; a run without the key has "".
 struct DifferingKey {
   std::string path = {};
-  std::vector<std::string> values = {};  ///< of each run
+  std::vector<std::string> values = {};  ///< the key's value in each run
 };
 
 struct Figures {
   double now = 0.0;  ///< seconds since 1970
   std::vector<RunRecord> records = {};
-  std::vector<RunFigures> runs = {};  ///< of each record
+  std::vector<RunFigures> runs = {};  ///< figures of each record
   std::vector<DifferingKey> differences = {};
   std::vector<Chart> charts = {};
   Proposal proposal = {};

@@ -30,7 +30,7 @@ struct Validations {
   double best = 0.0;
   int64_t best_step = 0;
   int64_t since_best = 0;           ///< validations after the best one
-  std::optional<Trend> trend = {};  ///< of the last ones
+  std::optional<Trend> trend = {};  ///< trend of the last validation losses
   /// What the validation loss lies above the mean training loss of the steps around it, now and at the best one.
   std::optional<Interval> gap = {};
   std::optional<Interval> gap_at_best = {};
@@ -43,9 +43,9 @@ struct Measures {
   std::optional<Trend> loss = {};
   std::optional<Validations> validation = {};
   int64_t recent = 0;   ///< logged steps in the last part
-  int64_t skipped = 0;  ///< of them, steps whose gradient was not finite
+  int64_t skipped = 0;  ///< recent steps whose gradient was not finite
   double loss_scale = 1.0;
-  double learning_rate_share = 1.0;                    ///< of the last step, of the highest so far
+  double learning_rate_share = 1.0;                    ///< learning rate of the last step, over the highest so far
   bool learning_rate_falls = true;                     ///< by its schedule, until the run's last step
   std::optional<double> images_per_second = {};        ///< median of the last part
   std::optional<double> first_images_per_second = {};  ///< median of the first tenth, without the first logged step
@@ -54,7 +54,7 @@ struct Measures {
   std::optional<double> seconds_left = {};
   std::optional<double> lock_age = {};          ///< seconds since the lock was renewed
   std::optional<double> checkpoint_age = {};    ///< seconds since the newest whole checkpoint was written
-  std::optional<int64_t> checkpoint_step = {};  ///< of that one
+  std::optional<int64_t> checkpoint_step = {};  ///< step of the newest whole checkpoint
   bool has_model = false;                       ///< RUN/model is there
   std::string failure = {};                     ///< what the last start failed with; "": nothing that is known
 };

@@ -64,8 +64,8 @@ struct RunRecord {
 
 /// What of the pictures goes into a page, which holds their bytes.
 struct PictureLimits {
-  int64_t count = 6;                    ///< of a run
-  uint64_t bytes = uint64_t{4} << 20U;  ///< of one
+  int64_t count = 6;                    ///< pictures of one run, at most
+  uint64_t bytes = uint64_t{4} << 20U;  ///< size of one picture, at most
 };
 
 /// Reads the run folder `path`. What is missing or damaged is noted in the record. Throws base::OutputError when the

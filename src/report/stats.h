@@ -30,7 +30,7 @@ struct Line {
   double slope_half = 0.0;  ///< half the width of the slope's interval
   double x_mean = 0.0;
   double y_mean = 0.0;
-  double deviation = 0.0;  ///< of y from the line, with n - 2 degrees of freedom
+  double deviation = 0.0;  ///< how far y scatters around the line, with n - 2 degrees of freedom
   double x_squares = 0.0;  ///< sum of (x - x_mean)²
   std::size_t count = 0;
 

@@ -42,7 +42,7 @@ void await_signals(const std::stop_token& stop) {
 }  // namespace
 
 CleanEnd::CleanEnd() {
-  while (sem_trywait(&ending_came) == 0) {  // of an earlier object's end
+  while (sem_trywait(&ending_came) == 0) {  // posted by an earlier object's end
   }
   ended_by = 0;
   thread_ = base::start_without_signals(await_signals);

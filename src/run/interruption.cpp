@@ -63,7 +63,7 @@ std::string interruption_text(int64_t step, int64_t checkpoint) {
 }
 
 Interruption::Interruption(const base::Logger& log) : log_(log) {
-  while (sem_trywait(&news) == 0) {  // of an earlier training's
+  while (sem_trywait(&news) == 0) {  // posted in an earlier training
   }
   thread_ = base::start_without_signals([this](const std::stop_token& stop) { wait(stop); });
   struct sigaction before = {};

@@ -29,7 +29,7 @@ struct Placement {
   int64_t rank = 0;            ///< this one's number in `mesh`
   layout::BatchLayout layout;  ///< over the data-parallel ranks of `mesh`
   parallel::Sharding sharding;
-  Replica replica;  ///< of this rank's pieces
+  Replica replica;  ///< which part of its pieces this rank saves
   at::Device device;
   at::ScalarType compute_dtype;
 

@@ -92,7 +92,7 @@ checkpoint::SaveReport Saver::commit() {
   checkpoint::PendingSave pending = std::move(*pending_);
   pending_.reset();
   const int64_t step = pending.request.step;
-  std::string where;  // of the first value that is not finite
+  std::string where;  // name of the first tensor with a value that is not finite
   for (const std::string& name : comm::all_gather(world_, poisoned_)) {
     if (where.empty()) where = name;
   }

@@ -24,29 +24,29 @@ namespace ddpm::train {
 /// What one optimizer step tells. All but `own_times` is the same on every rank.
 struct StepResult {
   double loss = 0.0;           ///< mean over the global batch
-  double gradient_norm = 0.0;  ///< of the global batch, unscaled, before clipping; infinite when the step was skipped
+  double gradient_norm = 0.0;  ///< global batch's, unscaled, before clipping; infinite when the step was skipped
   double learning_rate = 0.0;
   double loss_scale = 1.0;
   /// Mean loss by quarter of the timestep range, low timesteps first; not a number where no image fell into it.
   std::array<double, 4> loss_quartiles = {kNone, kNone, kNone, kNone};
-  engine::StepTimes times = {};      ///< of the slowest rank; 0 where nobody measured
-  engine::StepTimes own_times = {};  ///< of this rank
+  engine::StepTimes times = {};      ///< times of the slowest rank; 0 where nobody measured
+  engine::StepTimes own_times = {};  ///< times of this rank
 
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// The loss on images that are not trained on.
 struct Validated {
-  double loss = 0.0;                    ///< the mean; NaN or infinite when that of an image is
+  double loss = 0.0;                    ///< mean over the images; NaN or infinite when that of an image is
   std::string how;                      ///< for the message: "64 images in 0.3 s"
-  observe::NamedValues levels = {};     ///< at each level of validation.levels
-  observe::NamedValues variables = {};  ///< of each variable
+  observe::NamedValues levels = {};     ///< loss at each level of validation.levels
+  observe::NamedValues variables = {};  ///< loss of each variable
 };
 
 /// Norms by block of the model.
 struct BlockNorms {
-  observe::NamedValues gradient = {};  ///< of the global batch, unscaled, before clipping
-  observe::NamedValues weights = {};   ///< of what is trained, after the step
+  observe::NamedValues gradient = {};  ///< norms of the global batch's gradient, unscaled, before clipping
+  observe::NamedValues weights = {};   ///< norms of the trained weights, after the step
 };
 
 /// A step that has ended, as the callbacks see it one after the other.

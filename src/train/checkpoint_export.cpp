@@ -155,7 +155,7 @@ denoise::LoadedModel load_on_root(const base::Path& source, const std::string& w
 
 std::string export_checkpoint(const ExportRequest& request, const run::Runtime& runtime) {
   comm::Communicator& world = runtime.session.world();
-  std::optional<base::SoleWriter> sole;  // of rank 0
+  std::optional<base::SoleWriter> sole;  // set on rank 0
   comm::do_on_root(world, [&] {
     expect_place(runtime.files, request.output);
     sole.emplace(runtime.files, request.output);

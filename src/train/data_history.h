@@ -11,9 +11,9 @@ namespace ddpm::train {
 
 /// The steps that one set has served.
 struct DataPeriod {
-  int64_t first_step = 0;    ///< steps done before
-  int64_t first_epoch = 0;   ///< which its first image begins
-  int64_t images = 0;        ///< of the set
+  int64_t first_step = 0;    ///< steps done before this set
+  int64_t first_epoch = 0;   ///< epoch that its first image begins
+  int64_t images = 0;        ///< how many images the set has
   std::string name = {};     ///< the last part of its path
   std::string content_hash;  ///< as data::Dataset has it
   friend bool operator==(const DataPeriod&, const DataPeriod&) = default;

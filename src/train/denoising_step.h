@@ -85,9 +85,9 @@ class DenoisingStep {
   std::unique_ptr<comm::Communicator> tiles_;     // the ranks that hold tiles of the same images; null: they are whole
   std::unique_ptr<comm::Communicator> channels_;  // the ranks that hold parts of the same blocks; null: they are whole
   std::unique_ptr<parallel::TilePartition> tile_;
-  std::unique_ptr<parallel::TilePartition> mean_tile_;  // the same tile, for task_.mean
+  std::unique_ptr<parallel::TilePartition> mean_tile_;  // cuts as tile_ does, for task_.mean
   std::unique_ptr<comm::Communicator> stages_;          // the ranks that hold the other units; null: this one holds all
-  std::unique_ptr<parallel::PlannedTile> planned_tile_;  // of images that are cut, for `pipeline_`
+  std::unique_ptr<parallel::PlannedTile> planned_tile_;  // tile that `pipeline_` plans with; null: images are whole
   parallel::ActivationCheckpointer checkpointer_;
   engine::OptimizerStep step_;
   std::unique_ptr<parallel::PipelineStage> pipeline_;

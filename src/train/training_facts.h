@@ -14,8 +14,8 @@ struct TrainingFacts {
   std::string hardware = {};                             ///< "4 ranks on 2 hosts; GPU: NVIDIA H100"
   std::string software = {};                             ///< "LibTorch 2.11.0, Open MPI v4.1.4"
   std::string program = {};                              ///< the version of ddpm
-  std::vector<interop::CardStatistics> statistics = {};  ///< of the training set's channels; empty: not known
-  std::string counted_over = {};                         ///< by them: "256 sampled images"; empty: all images
+  std::vector<interop::CardStatistics> statistics = {};  ///< over each channel of the training set; empty: not known
+  std::string counted_over = {};  ///< what the statistics cover: "256 sampled images"; empty: all images
 };
 
 /// The scalars under which a checkpoint's state holds them, and back; what an earlier version has not written is empty.

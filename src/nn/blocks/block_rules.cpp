@@ -190,7 +190,7 @@ class Walk {
   }
 
   const UNet2DConfig& c_;
-  int64_t channels_;  // of the activation
+  int64_t channels_;  // channels of the activation so far
   int64_t level_ = 0;
   std::vector<Skip> skips_;
   std::optional<int64_t> picture_;  // halvings of the picture, where there is one

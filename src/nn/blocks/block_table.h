@@ -18,9 +18,9 @@ struct BlockType;
 
 /// Where a block stands in the UNet.
 struct BlockPlace {
-  std::string prefix;         ///< of its parameters' names: "down_blocks.0"
-  int64_t channels = 0;       ///< of its activations
-  int64_t next_channels = 0;  ///< those of the next block's; its own in the last block
+  std::string prefix;         ///< start of its parameters' names: "down_blocks.0"
+  int64_t channels = 0;       ///< channels of its activations
+  int64_t next_channels = 0;  ///< channels of the next block's activations; its own in the last block
   bool resamples = false;     ///< whether it ends with a resampler; the last block of each way does not
 };
 

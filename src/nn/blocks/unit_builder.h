@@ -59,8 +59,8 @@ class UnitBuilder {
   GroupNormOptions norm_;
   int64_t time_embedding_dim_;
   uint32_t dropout_layers_ = 0;
-  int64_t channels_;            // of the activation
-  std::vector<int64_t> skips_;  // their channels
+  int64_t channels_;            // channels of the activation so far
+  std::vector<int64_t> skips_;  // channels of each skip
   bool predicts_ = false;       // there is a prediction beside the activation
   std::vector<std::unique_ptr<Unit>> units_;
 };

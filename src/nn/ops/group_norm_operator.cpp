@@ -102,7 +102,7 @@ struct GroupNormFunction : torch::autograd::Function<GroupNormFunction> {
   }
 
  private:
-  static constexpr std::size_t kArguments = 10;  // of forward()
+  static constexpr std::size_t kArguments = 10;  // how many forward() takes, after the context
   // Places among the saved tensors.
   static constexpr std::size_t kX = 0;
   static constexpr std::size_t kWeight = 1;

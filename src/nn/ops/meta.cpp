@@ -25,7 +25,7 @@ struct MetaFunction : torch::autograd::Function<MetaFunction> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& /*gradients*/) {
     torch::autograd::variable_list gradients = context->saved_data[kInputs].toTensorVector();
-    gradients.emplace_back();  // of `operation`
+    gradients.emplace_back();  // `operation` has no gradient
     return gradients;
   }
 };

@@ -55,7 +55,7 @@ class Kernels {
   void write_points(int64_t first, int64_t outputs, float* to) const {
     const int64_t width = weight_kernels().width;
     const int64_t parts = rounded_up(outputs, width) / width;
-    const int64_t pieces = turned_ ? in() : in() / kWinogradTogether;  // of a part
+    const int64_t pieces = turned_ ? in() : in() / kWinogradTogether;  // pieces in each part
     at::parallel_for(0, parts * pieces, kWinogradTogether, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t done = i / pieces * width;

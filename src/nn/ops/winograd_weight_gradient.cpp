@@ -94,7 +94,7 @@ class WeightGradient {
   int64_t outputs_;
   int64_t width_ = weight_kernels().width;
   int64_t wide_ = rounded_up(outputs_, width_);
-  int64_t stride_ = winograd_stride(shape_.in * wide_);  // of sums
+  int64_t stride_ = winograd_stride(shape_.in * wide_);  // values from one point's sums to the next point's
   int64_t block_;
   WinogradOrder image_;
   WinogradOrder gradient_;

@@ -26,8 +26,8 @@ struct GatherBatch {
   int64_t first_chunk[kMaxGathered];  ///< chunks of the pieces before
   int64_t chunks;                     ///< the grid
   int32_t count;
-  GatherType types[kMaxGathered];  ///< of `from`
-  bool aligned[kMaxGathered];      ///< both pointers: for vectors
+  GatherType types[kMaxGathered];  ///< types of what the pieces' `from` point to
+  bool aligned[kMaxGathered];      ///< whether both pointers are, for vectors
   bool add;
 };
 static_assert(sizeof(GatherBatch) <= 4096);

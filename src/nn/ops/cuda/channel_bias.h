@@ -10,7 +10,7 @@ struct CUstream_st;  // what CUDA's cudaStream_t points to
 namespace ddpm::nn::cuda {
 
 constexpr int kBiasThreads = 256;
-constexpr int kBiasEach = 4;  ///< vectors of a thread, all on their way at once
+constexpr int kBiasEach = 4;  ///< vectors for each thread, all on their way at once
 
 /// All of one dtype, contiguous channels-last.
 struct BiasAddition {
@@ -21,7 +21,7 @@ struct BiasAddition {
   ElementType type;
   int32_t vector;    ///< values that a thread reads at once: 16 bytes, or one
   int32_t channels;  ///< in vectors
-  int64_t count;     ///< of vectors
+  int64_t count;     ///< vectors in all images
 };
 
 inline int64_t bias_blocks(const BiasAddition& a) {

@@ -14,8 +14,8 @@ struct CUstream_st;  // what CUDA's cudaStream_t points to
 
 namespace ddpm::nn::cuda {
 
-constexpr int kColumnThreads = 256;  ///< of the first kernel
-constexpr int kRunWarps = 32;        ///< of the second
+constexpr int kColumnThreads = 256;  ///< threads in a block of the first kernel
+constexpr int kRunWarps = 32;        ///< warps in a block of the second kernel
 constexpr int kMaxRuns = 256;
 
 struct ColumnSums {
@@ -24,7 +24,7 @@ struct ColumnSums {
   float* of_runs;  ///< workspace [runs, columns]; null where there is one run
   ElementType type;
   int32_t vector;   ///< values of a row that a thread reads at once
-  int32_t columns;  ///< of the matrix
+  int32_t columns;  ///< columns that the matrix has
   int32_t across;   ///< threads of a block along a row
   int32_t slabs;    ///< blocks along a row
   int32_t runs;

@@ -96,7 +96,7 @@ template <int kVector, int kThreads>
 struct GradientSums {
   RowSums<kVector, kThreads> rows;
   float totals[kMaxColumns * kVector];
-  float p[kMaxColumns * kVector];  ///< of the cell
+  float p[kMaxColumns * kVector];  ///< one sum for each cell, as in r: see CellSums
   float r[kMaxColumns * kVector];
 };
 

@@ -38,7 +38,7 @@ struct CellStatistics {
   RowSums<kVector, kThreads> rows;
   float totals[kMaxColumns * kVector];
   float origin[kMaxColumns * kVector];  ///< per channel: v is taken relative to a value of the cell by x - origin
-  float mean[kMaxColumns * kVector];    ///< of the cell, so relative
+  float mean[kMaxColumns * kVector];    ///< mean of each cell, relative as v is
   float squares[kMaxColumns * kVector];
 };
 

@@ -88,7 +88,7 @@ __global__ __launch_bounds__(kParameterWarps* kWarp) void norm_parameter_gradien
   const int channel = static_cast<int>(blockIdx.x) % columns * kWarp + lane;
   const int row = static_cast<int>(blockIdx.x) / columns;
   const int shares = plan::parameter_shares(g);
-  const int images = kParameterWarps / shares;  // of the block
+  const int images = kParameterWarps / shares;  // images that the block adds up
   const int image = row * images + warp / shares;
   const int share = warp % shares;
   const bool exists = channel < g.channels && image < g.images;

@@ -36,13 +36,13 @@ struct NormGrid {
   int32_t channels;
   int32_t pixels;
   int32_t groups;
-  int32_t slab_channels;  ///< of all slabs, but perhaps the last of an image or of a group
-  int32_t slabs;          ///< of an image
+  int32_t slab_channels;  ///< width of a slab; the last one of an image or of a group may be narrower
+  int32_t slabs;          ///< slabs per image
   int32_t parts;          ///< slabs per group; 1: a slab holds whole groups
-  int32_t columns;        ///< of threads
-  int32_t rows;           ///< of threads
-  int32_t chunk_pixels;   ///< of all chunks but perhaps the last
-  int32_t chunks;         ///< of an image
+  int32_t columns;        ///< columns of threads in a block
+  int32_t rows;           ///< rows of threads in a block
+  int32_t chunk_pixels;   ///< length of a chunk; the last one may be shorter
+  int32_t chunks;         ///< chunks per image
 
   /// What a block has sums of: a group, or a piece of one.
   [[nodiscard]] int64_t cells() const { return int64_t{images} * chunks * groups * parts; }

@@ -136,14 +136,14 @@ struct Tile {
   int image;
   int chunk;
   int slab;
-  int channel;   ///< the first
-  int channels;  ///< how many
+  int channel;   ///< first channel of the tile
+  int channels;  ///< how many channels the tile has
   int cells;     ///< groups, or one piece of a group
   int cell_channels;
   int first_cell;  ///< in an image
   int first_group;
   int pixels;
-  int64_t offset;  ///< of the first value
+  int64_t offset;  ///< index of the tile's first value
 
  private:
   static __device__ int least(int a, int b) { return a < b ? a : b; }

@@ -49,7 +49,7 @@ struct NormAddition {
 
 struct NormForward {
   NormPlan plan;
-  ElementType type;  ///< of x and y
+  ElementType type;  ///< element type of x and y
   bool silu;
   NormBatch batch;
   NormAddition addition;
@@ -84,7 +84,7 @@ enum NormSum : int { kSumP, kSumR, kSumX, kNormSums };
 
 struct NormBackward {
   NormPlan plan;
-  ElementType type;  ///< of x, dy and dx
+  ElementType type;  ///< element type of x, dy and dx
   bool silu;
   NormBatch batch;
   const void* dy;

@@ -18,8 +18,8 @@ struct PixelRepetition {
   ElementType type;
   int32_t vector;    ///< values that a thread reads at once: 16 bytes, or one
   int32_t channels;  ///< in vectors
-  int32_t width;     ///< of the smaller image
-  int64_t count;     ///< of vectors of the smaller image, one per thread
+  int32_t width;     ///< width of the smaller image
+  int64_t count;     ///< vectors in the smaller image, one per thread
 };
 
 inline int64_t pixel_blocks(const PixelRepetition& r) { return plan::divide_up(r.count, kPixelThreads); }
