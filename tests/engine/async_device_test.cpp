@@ -5,11 +5,13 @@
 #include <vector>
 
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 
 #include "denoise/batch_stager.h"
 #include "engine/step_case.h"
 #include "nn/ops/channel_bias.h"
+#include "parallel/weight_gatherer.h"
 #include "run/snapshot.h"
 #include "support/fake_device.h"
 #include "support/mpi_test.h"
@@ -148,6 +150,7 @@ TEST_F(AsyncDevice, SnapshotsWhileStepsGoOn) {
   run::Snapshot snapshot;
   StepCase chosen{.precision = "bf16", .parallel = "zero_stage = 1"};
   chosen.after_step = [&](train::UNetState& model, const run::Placement& place) {
+    for (at::Tensor piece : model.arena.master()) piece.mul_(2).div_(2);  // which the snapshot has to follow
     run::take_snapshot(model, place.replica, snapshot);
     const at::Tensor weights = model.arena.master().front().to(at::kCPU);
     double of_snapshot = 0.0;
@@ -158,6 +161,19 @@ TEST_F(AsyncDevice, SnapshotsWhileStepsGoOn) {
     double of_model = 0.0;
     for (const at::Tensor& piece : model.arena.master()) of_model += piece.to(at::kCPU).square().sum().item<double>();
     EXPECT_NEAR(of_snapshot, of_model, 1e-4 * of_model);
+  };
+  on_device(std::move(chosen));
+}
+
+/// A model of one's own need not run its units one after the other.
+TEST_F(AsyncDevice, WeightsAreFetchedAndNotUsed) {
+  StepCase chosen{.parallel = "zero_stage = 3"};
+  chosen.after_step = [](train::UNetState& model, const run::Placement& /*place*/) {
+    const auto shard = ddpm::test::on_fake_device(ddpm::test::world());
+    parallel::WeightGatherer gatherer(model.arena, *shard, /*overlap=*/true);
+    static_cast<void>(gatherer.run(0, [] { return std::vector<at::Tensor>{}; }));  // fetches the next one, too
+    gatherer.release_all();
+    for (std::size_t unit = 0; unit < 2; ++unit) at::zeros_like(model.arena.unit_weights(unit)).add_(1);
   };
   on_device(std::move(chosen));
 }
