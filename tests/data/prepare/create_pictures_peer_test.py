@@ -167,8 +167,9 @@ class Validation(Case):
         self.refused(3, "falls into the validation set of --validation-share 0.001%", self.root / "p", "--validation-share", "0.001%", ranks=2)
         for share in ("0.05", "100%", "-1%"):
             self.refused(2, "wanted a percentage such as 5%", self.root / "p", "--validation-share", share)
-        for option in (("--labels", "kinds"), ("--names", "a,b"), ("--mask", "m"), ("--variables", "t2m", "--size", 32)):
+        for option in (("--labels", "kinds"), ("--names", "a,b"), ("--mask", "m")):
             self.refused(2, f"{option[0]} {option[1]}: {self.root / 'p'} is n", self.root / "p", *option)
+        self.refused(3, "p: it is neither an HDF5 nor", self.root / "p", "--variables", "t2m", "--size", 32)
         cifar = self.write("c.bin", bytes(3073) * 4)
         self.refused(2, "have no names", cifar, "--validation-share", "5%", "--size", 32, ranks=2)
 
