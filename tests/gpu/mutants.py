@@ -162,15 +162,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--of", choices=tuple(TESTS), default="barriers")
-    parser.add_argument("--only", default="", help="mutants of files whose name has this")
+    parser.add_argument("--only", default="", help="mutants whose file:line has this")
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()
     build = Build(args.build, TESTS[args.of])
     paths = {"streams": STREAM_FILES, "nccl": NCCL_FILES}
     every = barriers() if args.of == "barriers" else orderings(paths[args.of])
-    chosen = [mutant for mutant in every if args.only in str(mutant[0])]
+    chosen = [mutant for mutant in every if args.only in f"{mutant[0]}:{mutant[1]}"]
     if not chosen:
-        sys.exit(f"mutants.py: no file with a mutant has {args.only!r} in its name")
+        sys.exit(f"mutants.py: no mutant has {args.only!r} in its file:line")
     caught = 0
     print("| taken out | | what the test finds |\n|---|---|---|", flush=True)
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:

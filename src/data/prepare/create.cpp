@@ -63,9 +63,8 @@ void expect_no_array_options(const CreateOptions& options) {
   const ArrayOptions& arrays = options.arrays;
   const std::string& source = options.source.paths.front().string();
   if (!arrays.labels.empty()) {
-    throw base::ConfigError(
-        "--labels {}: {} is no file of arrays, of which one could have this name; wanted auto, folder or none",
-        arrays.labels, source);
+    throw base::ConfigError("--labels {}: {} is not a file of arrays; wanted auto, folder or none", arrays.labels,
+                            source);
   }
   for (const auto& [option, value] :
        std::initializer_list<std::pair<const char*, const std::string&>>{{"--images", arrays.images},
@@ -78,8 +77,8 @@ void expect_no_array_options(const CreateOptions& options) {
                                                                          {"--transform", arrays.transforms}}) {
     if (value.empty()) continue;
     throw base::ConfigError(
-        "{} {}: {} is neither a .npy, .npz or HDF5 file nor a dataset, of whose arrays this could be said", option,
-        value, source);
+        "{} {}: {} is not a .npy, .npz or HDF5 file or a dataset, whose arrays this option describes", option, value,
+        source);
   }
 }
 

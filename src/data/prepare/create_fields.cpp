@@ -210,7 +210,7 @@ DatasetOptions names_in_hdf5(const ArrayOptions& options, bool with_labels) {
 bool holds_arrays(const SourceOptions& options, const ArrayOptions& arrays) {
   if (arrays.composed) {
     if (options.paths.empty() || looks_like_dataset(options.paths.front())) return true;
-    throw base::DatasetError("{}: it is neither an HDF5 nor a NetCDF-4 file, of which --variables {} could be read",
+    throw base::DatasetError("{}: it is neither an HDF5 nor a NetCDF-4 file; --variables {} names variables of those",
                              options.paths.front().string(), fmt::join(arrays.composed->variables, ","));
   }
   if (options.paths.empty() || options.format != SourceFormat::automatic) return false;
