@@ -141,7 +141,7 @@ GoldenCase read_golden(const std::filesystem::path& path) {
   GoldenCase g;
   g.config = base::Json::parse(file.metadata("config"));
   g.seed = std::stoull(file.metadata("seed"));
-  g.float32_error = std::stod(file.metadata("float32_error", "0"));
+  g.kink_error = std::stod(file.metadata("kink_error", "0"));
   g.output = file.tensor("output");
   g.loss = file.tensor("loss").item<double>();
   read_parameters(file, g);

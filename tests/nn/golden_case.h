@@ -28,7 +28,7 @@ struct GoldenCase {
   at::Tensor output;
   double loss = 0.0;
   bool exact = false;                                 ///< gradients are float32, not float16
-  double float32_error = 0.0;                         ///< of diffusers' gradients, relative; 0: not measured
+  double kink_error = 0.0;                            ///< how far relu's jump may put gradients off, relative
   std::map<std::string, GoldenParameter> parameters;  ///< in bytewise order of names
   // The inputs, made from the seed as make_golden.py makes them.
   at::Tensor x, target, timesteps, class_labels;
