@@ -257,7 +257,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   Arrangement arrangement;
   comm::agree(world, [&] {
     const std::vector<std::string> refusals = layout::refusals(run::parallelism_of(config), ranks);
-    if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "\n"));
+    if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "; also: "));
     arrangement = arrangement_of(config, 1, ranks);
   });
 

@@ -10,7 +10,7 @@
 namespace ddpm::plan {
 
 /// Checks everything that training checks before its first step and that can be checked without writing, as if `ranks`
-/// ranks had been started: combinations of keys (all refusals in one ConfigError, a line each), the training and the
+/// ranks had been started: combinations of keys (all refusals in one ConfigError), the training and the
 /// validation set and whether they fit the model, the run folder, the checkpoint that training would resume from or the
 /// weights that it would begin with, room for a checkpoint, starts without progress. The device, the run's lock and
 /// permission to write are left to training. Throws what training would throw. Returns a report for people: who owns

@@ -36,6 +36,16 @@ std::vector<int64_t> square_cuts(const data::ImageFormat& image, int64_t count) 
   return count == 1 ? std::vector<int64_t>{1} : cuts;
 }
 
+/// The cuts that are tried: parts as square as they can be, which have the shortest borders, and strips of rows, which
+/// have the fewest neighbours.
+std::vector<std::vector<int64_t>> ways_to_cut(const data::ImageFormat& image, int64_t count) {
+  std::vector<std::vector<int64_t>> ways = {square_cuts(image, count)};
+  std::vector<int64_t> strips(ways.front().size(), 1);
+  strips.front() = count;
+  if (strips != ways.front()) ways.push_back(std::move(strips));
+  return ways;
+}
+
 /// Numbers of stages, tiles and parts whose product divides `ranks`.
 std::vector<std::array<int64_t, 3>> cuts_of(int64_t ranks) {
   std::vector<std::array<int64_t, 3>> cuts;
@@ -107,11 +117,13 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
   (void)plan_request(asked, model, image, stored, place);  // throws what no cut mends
   for (const auto& [stages, tiles, parts] : cuts_of(ranks)) {
     asked.parallel.pipeline_size = stages;
-    asked.parallel.spatial_size = square_cuts(image, tiles);
     asked.parallel.tensor_size = parts;
-    const auto request = request_for(asked, model, image, stored, place);
-    if (!request) continue;
-    if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
+    for (std::vector<int64_t>& way : ways_to_cut(image, tiles)) {
+      asked.parallel.spatial_size = std::move(way);
+      const auto request = request_for(asked, model, image, stored, place);
+      if (!request) continue;
+      if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
+    }
   }
   std::ranges::stable_sort(meshes, {}, [](const PlannedMesh& mesh) {
     const Candidate& c = mesh.candidate;
@@ -126,13 +138,15 @@ std::string text_of(const std::vector<PlannedMesh>& meshes) {
   base::TextTable table;
   table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", "fits"});
   for (std::size_t i = 0; i < std::min(kShown, meshes.size()); ++i) table.add(row_of(meshes[i]));
+  const std::string more =
+      meshes.size() > kShown ? fmt::format("{} more are in --json.\n", meshes.size() - kShown) : "";
   const PlannedMesh& best = meshes.front();
   const layout::Parallelism& p = best.candidate.arrangement.parallelism;
   const std::string keys = toml_of(best.candidate.arrangement) +
                            fmt::format("pipeline_size = {}\nspatial_size = [{}]\ntensor_size = {}\n", p.pipeline_size,
                                        fmt::join(best.spatial_size, ", "), p.tensor_size);
   return fmt::format(
-      "Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}\n{}\n\n{}", table.text(),
+      "Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}{}\n{}\n\n{}", table.text(), more,
       best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set", keys);
 }
 

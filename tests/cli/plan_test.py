@@ -61,7 +61,8 @@ class Plan(Planned):
         cuts = {(tuple(mesh["spatial_size"]), mesh["tensor_size"]) for mesh in found if mesh["pipeline_size"] == 1}
         self.assertEqual({mesh["pipeline_size"] for mesh in found}, {1, 2, 4, 8})
         # Norms have 4 groups, but attention two heads: blocks are cut into two parts at most.
-        self.assertEqual(cuts, {(cut, 1) for cut in ((1,), (2, 1), (2, 2), (4, 2))} | {(cut, 2) for cut in ((1,), (2, 1), (2, 2))})
+        # Tiles are square, or strips.
+        self.assertEqual(cuts, {(cut, 1) for cut in ((1,), (2, 1), (2, 2), (4, 1), (4, 2), (8, 1))} | {(cut, 2) for cut in ((1,), (2, 1), (2, 2), (4, 1))})
         times = [mesh["seconds_per_step"] for mesh in found]
         self.assertEqual(times, sorted(times))
         for mesh in found:  # each is the plan of its keys
@@ -73,6 +74,7 @@ class Plan(Planned):
             self.assertAlmostEqual(told["seconds_per_step"], mesh["seconds_per_step"], delta=1e-9)
         text = self.plan(config, 2, 4, "--meshes", "--memory-gib", 64).stdout
         self.assertIn("spatial_size = [", text)
+        self.assertIn(f"{len(found) - 12} more are in --json", text)
         smallest = min(mesh["peak_memory_bytes"] for mesh in found) / 2**30
         self.assertIn("None fits", self.plan(config, 2, 4, "--meshes", "--memory-gib", round(0.5 * smallest, 3)).stdout)
 
@@ -189,6 +191,8 @@ class DryRun(Planned):
     def test_lists_every_refusal(self):
         config = self.config(batch={"global_size": 9, "micro_size": 2})
         self.refused(2, ["batch.global_size = 9", "ranks = 2 × 5 = 10"], "train", config, "--dry-run", "--world", 5)
+        self.refused(2, ["batch.global_size = 9", "; also: parallel.dp_shard_size = 3"], "train", config, "--dry-run",
+                     "--world", 5, "--parallel.dp_shard_size", 3)  # fmt: skip
 
     def test_checks_what_training_checks(self):
         self.refused(3, ["nowhere"], "train", self.config(dataset=WORK / "nowhere"), "--dry-run")
