@@ -191,7 +191,7 @@ class DryRun(Planned):
     def test_lists_every_refusal(self):
         config = self.config(batch={"global_size": 9, "micro_size": 2})
         self.refused(2, ["batch.global_size = 9", "ranks = 2 × 5 = 10"], "train", config, "--dry-run", "--world", 5)
-        self.refused(2, ["batch.global_size = 9", "; also: parallel.dp_shard_size = 3"], "train", config, "--dry-run",
+        self.refused(2, ["batch.global_size = 9", "also: parallel.dp_shard_size = 3"], "train", config, "--dry-run",
                      "--world", 5, "--parallel.dp_shard_size", 3)  # fmt: skip
 
     def test_checks_what_training_checks(self):
