@@ -150,7 +150,7 @@ TEST_F(AsyncDevice, SnapshotsWhileStepsGoOn) {
   run::Snapshot snapshot;
   StepCase chosen{.precision = "bf16", .parallel = "zero_stage = 1"};
   chosen.after_step = [&](train::UNetState& model, const run::Placement& place) {
-    for (at::Tensor piece : model.arena.master()) piece.mul_(2).div_(2);  // which the snapshot has to follow
+    for (const at::Tensor& piece : model.arena.master()) piece.mul_(2).div_(2);  // which the snapshot has to follow
     run::take_snapshot(model, place.replica, snapshot);
     const at::Tensor weights = model.arena.master().front().to(at::kCPU);
     double of_snapshot = 0.0;
