@@ -93,6 +93,7 @@ class SafetensorsFile {
     return header_.at("__metadata__").value(key, absent);
   }
 
+  [[nodiscard]] bool has(const char* name) const { return header_.contains(name); }
   [[nodiscard]] std::string dtype(const char* name) const { return header_.at(name).at("dtype"); }
 
   [[nodiscard]] at::Tensor tensor(const char* name) const {
@@ -119,7 +120,12 @@ void read_parameters(const SafetensorsFile& file, GoldenCase& g) {
     const auto shape = entry.at(1).get<std::vector<int64_t>>();
     const int64_t elements = c10::multiply_integers(shape);
     const at::Tensor gradient = gradients.narrow(0, offset, elements).view(shape) * scales[index++];
-    g.parameters[entry.at(0)] = {shape, entry.at(2).get<bool>(), gradient};
+    GoldenParameter& p = g.parameters[entry.at(0)];
+    p = {shape, entry.at(2).get<bool>(), gradient, {}};
+    for (const char* side : {"gradients_above", "gradients_below"}) {
+      if (file.has(side)) p.beyond.push_back(file.tensor(side).narrow(0, offset, elements).view(shape));
+    }
+    if (p.beyond.size() == 2) p.beyond.push_back(p.beyond[0] + p.beyond[1] - gradient);  // a unit on each side
     offset += elements;
   }
 }
@@ -141,7 +147,6 @@ GoldenCase read_golden(const std::filesystem::path& path) {
   GoldenCase g;
   g.config = base::Json::parse(file.metadata("config"));
   g.seed = std::stoull(file.metadata("seed"));
-  g.kink_error = std::stod(file.metadata("kink_error", "0"));
   g.output = file.tensor("output");
   g.loss = file.tensor("loss").item<double>();
   read_parameters(file, g);

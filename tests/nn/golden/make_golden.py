@@ -181,16 +181,21 @@ class ShiftedReLU(torch.nn.Module):
         return x * slope + (x.relu() - x * slope).detach()
 
 
-def kink_error(configuration, seed, model):
-    """How far gradients of `model` may be off in float32, because a unit lies on the other side of relu's jump there:
-    that far they move in float64 when the jump is as far off 0 as float32 rounds."""
-    exact = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
-    least = 1e-2 * math.sqrt(sum(g.square().sum().item() for g in exact.values()))
-    worst = 0.0
-    for step in (FLOAT32_ROUNDS, -FLOAT32_ROUNDS):
-        moved = dict(differentiated(configuration, seed, step)[0].named_parameters())
-        worst = max([worst] + [((moved[n].grad - g).norm() / max(g.norm().item(), least)).item() for n, g in exact.items()])
-    return worst
+def beyond_kinks(configuration, seed, gradients):
+    """Gradients for a derivative of relu that jumps as far off 0 as float32 rounds, on either side: with a unit between, float32
+    may give these. Empty where no unit lies there."""
+    found = {}
+    for name, step in (("above", FLOAT32_ROUNDS), ("below", -FLOAT32_ROUNDS)):
+        moved = gradients_of(differentiated(configuration, seed, step)[0])
+        if not np.allclose(moved, gradients, rtol=1e-9, atol=1e-12):
+            found[f"gradients_{name}"] = moved.astype(np.float32)
+    return found
+
+
+def gradients_of(model):
+    """All gradients, one after the other by their parameters' names."""
+    parts = [p.grad if p.requires_grad else torch.zeros_like(p) for _, p in sorted(model.named_parameters())]
+    return torch.cat([part.reshape(-1) for part in parts]).numpy()
 
 
 def make(configuration, seed, gradient_type=np.float16):
@@ -223,7 +228,7 @@ def make(configuration, seed, gradient_type=np.float16):
         "parameters": json.dumps(parameters, separators=(",", ":")),
     }
     if config["act_fn"] == "relu":
-        metadata["kink_error"] = str(kink_error(configuration, seed, model))
+        tensors |= beyond_kinks(configuration, seed, gradients_of(model))
     return tensors, metadata
 
 
