@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+
 #include "nn/ops/attention.h"
 #include "nn/ops/channel_bias.h"
 
@@ -34,7 +36,8 @@ at::Tensor AttentionBlock::forward(Branches branches, const ForwardContext& cont
   const Partition& partition = context.partition;
   const auto [queries, keys, values] = project(partition.to_channel_parts(rows), partition);
   const int64_t heads_here = heads_ / to_q_.weight().split.parts;
-  const at::Tensor mixed = attention(queries, partition.gather(keys), partition.gather(values), heads_here);
+  const auto attend = for_inference_ && !at::GradMode::is_enabled() ? attention_inference : nn::attention;
+  const at::Tensor mixed = attend(queries, partition.gather(keys), partition.gather(values), heads_here);
   const at::Tensor y =
       to_out_.forward(mixed, partition).view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
   return options_.output_scale == 1.0 ? y : y / options_.output_scale;

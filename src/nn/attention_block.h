@@ -34,6 +34,8 @@ class AttentionBlock {
   /// Counts the operations of one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
   void collect(OwnedLayers& out);
+  /// From now on, passes without gradients take attention_inference().
+  void prepare_for_inference() { for_inference_ = true; }
 
  private:
   [[nodiscard]] NormalisedSum normalise(Branches branches, const Partition& partition) const;
@@ -42,6 +44,7 @@ class AttentionBlock {
 
   AttentionOptions options_;
   int64_t heads_;
+  bool for_inference_ = false;
   std::optional<GroupNorm> group_norm_;
   Linear to_q_;
   Linear to_k_;

@@ -105,6 +105,11 @@ graph::UnitValues ResnetUnit::record(graph::UnitValues state, graph::Graph& g) c
   return state;
 }
 
+void ResnetUnit::prepare_for_inference() {
+  resnet_.prepare_for_inference();
+  if (attention_) attention_->prepare_for_inference();
+}
+
 Operations ResnetUnit::operations(ImageSize& size) const {
   Operations operations = resnet_.operations(size);
   size = size.resampled(resnet_.resampling());

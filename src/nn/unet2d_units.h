@@ -46,7 +46,7 @@ class ResnetUnit final : public Unit {
   [[nodiscard]] UnitState forward(UnitState state, const ForwardContext& context) const override;
   [[nodiscard]] graph::UnitValues record(graph::UnitValues state, graph::Graph& g) const override;
   [[nodiscard]] Operations operations(ImageSize& size) const override;
-  void prepare_for_inference() override { resnet_.prepare_for_inference(); }
+  void prepare_for_inference() override;
 
  private:
   [[nodiscard]] at::Tensor attend(Branches branches, const ForwardContext& context) const;

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "nn/ops/convolution.h"
+#include "nn/ops/cpu/kernels.h"
 #include "nn/ops/repeated_convolution.h"
 #include "nn/ops/resample.h"
 #include "nn/ops/winograd.h"
@@ -106,6 +107,28 @@ TEST(Inference, WeightsThatChangedArePreparedAnew) {
   allocate(other.parameters(), at::kFloat);
   initialize(other.parameters(), 8);
   EXPECT_LT(difference(prediction_of(unet, x), prediction_of(other, x)), 1e-5);
+}
+
+// Nothing else that is prepared in bfloat16 changes the bits of a model without resampling.
+TEST(Inference, APreparedModelAttendsByTilesWhereTheProcessorHasThem) {
+  UNet2DConfig c;
+  c.sample_size = {16};
+  c.block_out_channels = {32};
+  c.down_block_types = {"AttnDownBlock2D"};
+  c.up_block_types = {"AttnUpBlock2D"};
+  c.layers_per_block = 1;
+  c.norm_num_groups = 4;
+  UNet2D unet(c);
+  allocate(unet.parameters(), at::kBFloat16);
+  initialize(unet.parameters(), 7);
+  const at::Tensor x = waves({2, 3, 16, 16}, 0.7).to(at::kBFloat16);
+  const at::Tensor plain = prediction_of(unet, x);
+  unet.prepare_for_inference();
+  EXPECT_TRUE(at::equal(prediction_of(unet, x), plain)) << "with gradients it is the plain model";
+  const at::NoGradGuard no_grad;
+  const at::Tensor prepared = prediction_of(unet, x);
+  EXPECT_EQ(at::equal(prepared, plain), cpu::tile_attention_kernel() == nullptr);
+  EXPECT_LT(difference(prepared.to(at::kFloat), plain.to(at::kFloat)), 0.05);
 }
 
 }  // namespace

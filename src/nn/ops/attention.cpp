@@ -27,4 +27,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return y.transpose(1, 2).reshape(q.sizes());
 }
 
+at::Tensor attention_inference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {
+  if (q.is_cpu() && cpu::takes_tile_attention(q, k, v, heads)) return cpu::tile_attention(q, k, v, heads);
+  return attention(q, k, v, heads);
+}
+
 }  // namespace ddpm::nn

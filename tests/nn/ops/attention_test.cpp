@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "nn/golden_case.h"
+#include "nn/ops/cpu/kernels.h"
 #include "nn/ops/threads.h"
 
 namespace ddpm::nn::test {
@@ -103,6 +104,114 @@ TEST(Attention, AgreesWithFloat64ForMoreKeysThanQueriesAndFewer) {
   expect_near_float64({2, 2, 16, 50, 7});
 }
 
+/// The result alone, in bfloat16.
+void expect_inference_near_float64(const Case& c) {
+  SCOPED_TRACE(testing::Message() << c);
+  const Inputs in = inputs(c, at::kBFloat16);
+  const at::Tensor seen = attention_inference(in[0], in[1], in[2], c.heads);
+  const at::Tensor wanted = by_formula(in[0].to(at::kDouble), in[1].to(at::kDouble), in[2].to(at::kDouble), c.heads);
+  EXPECT_EQ(seen.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(seen.is_contiguous());
+  const double scale = std::max(1.0, wanted.abs().max().item<double>());
+  EXPECT_LT((seen.to(at::kDouble) - wanted).abs().max().item<double>() / scale, 0x1p-7);
+  // Rounding gives 1.7e-3 for the result and 1.1e-3 for the probabilities; of few numbers it may be more.
+  const double error = ((seen.to(at::kDouble) - wanted).square().sum() / wanted.square().sum()).sqrt().item<double>();
+  EXPECT_LT(error, c.keys == 1 ? 1e-9 : 3e-3);
+}
+
+TEST(AttentionInference, AgreesWithFloat64ForAnySizeOfHead) {
+  for (const int64_t size : {4, 8, 12, 16, 20, 24, 32, 36, 40, 48, 64, 128}) {
+    expect_inference_near_float64({2, 2, size, 36, 36});
+  }
+}
+
+TEST(AttentionInference, AgreesWithFloat64ForAnyNumberOfPositions) {
+  for (const int64_t queries : {1, 15, 16, 17, 100}) {
+    for (const int64_t keys : {1, 2, 31, 32, 33, 127, 128, 129, 300}) {
+      expect_inference_near_float64({1, 3, 8, queries, keys});
+      expect_inference_near_float64({2, 1, 40, queries, keys});
+    }
+  }
+}
+
+TEST(AttentionInference, TakesScoresOfAnySize) {
+  for (const double factor : {1e4, 1e15}) {
+    const Case c{1, 2, 8, 40, 300};
+    Inputs in = inputs(c, at::kBFloat16);
+    in[0] *= factor;
+    const at::Tensor wanted = by_formula(in[0].to(at::kDouble), in[1].to(at::kDouble), in[2].to(at::kDouble), c.heads);
+    EXPECT_LT(relative_error(attention_inference(in[0], in[1], in[2], c.heads), wanted), 1e-2) << factor;
+  }
+}
+
+#if defined(__x86_64__)
+/// What LDTILECFG reads and STTILECFG writes.
+struct alignas(64) TileShapes {
+  std::array<uint8_t, 64> bytes = {};
+};
+
+[[gnu::target("amx-tile")]] void set_tile_shapes(const TileShapes& shapes) {
+  asm volatile("ldtilecfg %0" ::"m"(shapes));
+}
+
+[[gnu::target("amx-tile")]] TileShapes tile_shapes() {
+  TileShapes shapes;
+  asm volatile("sttilecfg %0" : "=m"(shapes));
+  return shapes;
+}
+
+// LibTorch's own products of tiles give the registers other shapes.
+TEST(AttentionInference, LeavesTheRegistersOfTilesToOthers) {
+  const Threads one(1);  // registers are a thread's own
+  const Case c{2, 4, 8, 64, 64};
+  const Inputs in = inputs(c, at::kBFloat16);
+  const auto attended = [&] { return attention_inference(in[0], in[1], in[2], c.heads); };
+  const at::Tensor mixed = attended();
+  if (cpu::tile_attention_kernel() != nullptr) {
+    TileShapes others;
+    others.bytes[0] = 1;    // palette
+    others.bytes[16] = 12;  // bytes in a row of the first tile
+    others.bytes[48] = 5;   // and its rows
+    set_tile_shapes(others);
+    EXPECT_TRUE(at::equal(attended(), mixed));
+    EXPECT_EQ(tile_shapes().bytes, others.bytes);
+    set_tile_shapes({});
+  }
+  EXPECT_TRUE(at::equal(attended(), mixed));
+}
+#endif
+
+TEST(AttentionInference, HasTheSameBitsInAnyBatchOnAnyNumberOfThreads) {
+  const Case c{3, 5, 8, 70, 200};
+  const Inputs in = inputs(c, at::kBFloat16);
+  const auto with = [&](int threads) {
+    const Threads scope(threads);
+    return attention_inference(in[0], in[1], in[2], c.heads);
+  };
+  const at::Tensor wanted = with(1);
+  for (const int threads : {2, 3}) EXPECT_TRUE(at::equal(with(threads), wanted)) << threads;
+  for (int64_t n = 0; n < c.images; ++n) {
+    const auto image = [&](std::size_t i) { return in[i].narrow(0, n, 1); };
+    EXPECT_TRUE(at::equal(attention_inference(image(0), image(1), image(2), c.heads), wanted.narrow(0, n, 1))) << n;
+  }
+  // Nor on the queries beside one.
+  const at::Tensor some = attention_inference(in[0].narrow(1, 21, 30).contiguous(), in[1], in[2], c.heads);
+  EXPECT_TRUE(at::equal(some, wanted.narrow(1, 21, 30)));
+}
+
+TEST(AttentionInference, TakesTilesWhereTheProcessorHasThem) {
+  const Case c{2, 3, 8, 33, 33};
+  const Inputs in = inputs(c, at::kBFloat16);
+  const at::Tensor drawn = attention_inference(in[0], in[1], in[2], c.heads);
+  EXPECT_EQ(at::equal(drawn, attention(in[0], in[1], in[2], c.heads)), cpu::tile_attention_kernel() == nullptr);
+}
+
+TEST(AttentionInference, IsTheSameOperationInFloat32) {
+  const Case c{2, 3, 8, 33, 33};
+  const Inputs in = inputs(c);
+  EXPECT_TRUE(at::equal(attention_inference(in[0], in[1], in[2], c.heads), attention(in[0], in[1], in[2], c.heads)));
+}
+
 TEST(Attention, TakesTensorsOfAnyOrder) {
   const Case c{2, 4, 8, 20, 20};
   Inputs in = inputs(c);
@@ -162,18 +271,24 @@ TEST(Attention, EqualKeysShareEqually) {
   EXPECT_LT(relative_error(y, in[2].mean(1, true).expand_as(y)), 1e-6);
 }
 
+template <typename Operation>
+void expect_nans_seen(const Operation& operation, at::ScalarType dtype, int64_t positions) {
+  const Case c{2, 2, 8, positions, positions};
+  for (std::size_t of = 0; of < 3; ++of) {
+    const Inputs in = inputs(c, dtype);
+    in[of][1][7][3] = std::numeric_limits<float>::quiet_NaN();
+    const at::Tensor nans = operation(in[0], in[1], in[2], c.heads).isnan();
+    EXPECT_FALSE(nans[0].any().item<bool>());
+    EXPECT_FALSE(nans[1].narrow(1, 8, 8).any().item<bool>()) << "the other head";
+    // A query's NaN stays in its row, a key's reaches all, a value's all in its channel.
+    EXPECT_EQ(nans.sum().item<int64_t>(), of == 0 ? 8 : of == 1 ? positions * 8 : positions);
+  }
+}
+
 TEST(Attention, ANaNIsNotHidden) {
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const Case c{2, 2, 8, 20, 20};
-    for (std::size_t of = 0; of < 3; ++of) {
-      const Inputs in = inputs(c, dtype);
-      in[of][1][7][3] = std::numeric_limits<float>::quiet_NaN();
-      const at::Tensor nans = attention(in[0], in[1], in[2], c.heads).isnan();
-      EXPECT_FALSE(nans[0].any().item<bool>());
-      EXPECT_FALSE(nans[1].narrow(1, 8, 8).any().item<bool>()) << "the other head";
-      // A query's NaN stays in its row, a key's reaches all, a value's all in its channel.
-      EXPECT_EQ(nans.sum().item<int64_t>(), of == 0 ? 8 : of == 1 ? 20 * 8 : 20);
-    }
+  for (const int64_t positions : {20, 300}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) expect_nans_seen(attention, dtype, positions);
+    expect_nans_seen(attention_inference, at::kBFloat16, positions);
   }
 }
 

@@ -149,4 +149,19 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return AttentionFunction::apply(q, k, v, heads);
 }
 
+bool takes_tile_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {
+  return q.scalar_type() == at::kBFloat16 && tile_attention_kernel() != nullptr && takes_attention(q, k, v, heads);
+}
+
+at::Tensor tile_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {
+  const at::NoGradGuard no_grad;
+  at::Tensor y = at::empty_like(q);
+  const Heads<BFloat16> all(q, k, v, heads);
+  const TileAttention& kernel = *tile_attention_kernel();
+  auto* const y_data = static_cast<BFloat16*>(y.mutable_data_ptr());
+  for_heads(all.count(), kernel.scratch(all.at(0)),
+            [&](int64_t head, float* scratch) { kernel.forward(all.at(head), y_data + all.place(head).q, scratch); });
+  return y;
+}
+
 }  // namespace ddpm::nn::cpu

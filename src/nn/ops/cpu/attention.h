@@ -17,4 +17,10 @@ bool takes_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 /// float32 arithmetic; the result has the dtype of q.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads);
 
+/// Whether tile_attention() takes these, and the processor has instructions for it: what attention() takes in bfloat16.
+bool takes_tile_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads);
+
+/// Without gradients; see TileAttention in kernels.h.
+at::Tensor tile_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads);
+
 }  // namespace ddpm::nn::cpu

@@ -117,18 +117,33 @@ void moments_in_any_order(const T* x, int64_t pixels, int64_t channels, const fl
   }
 }
 
+/// kColumn vectors of a pixel's channels, from channel c on.
+template <int kLanes, int kColumn, bool kSilu, typename T>
+DDPM_INLINE void normalise_channels(const T* x, int64_t c, int64_t count, NormCoefficients u, T* y) {
+  Floats<kLanes> value[kColumn];
+  for (int64_t v = 0; v < kColumn; ++v) {
+    const int64_t k = c + v * kLanes;
+    const Floats<kLanes> normal = (load<kLanes>(x + k, count) - load<kLanes>(u.centre + k)) * load<kLanes>(u.rstd + k);
+    value[v] = add_product<kLanes>(load<kLanes>(u.bias + k), normal, load<kLanes>(u.weight + k));
+  }
+  if constexpr (kSilu) {
+    Floats<kLanes> s[kColumn];
+    sigmoid<kLanes>(value, s);
+    for (int v = 0; v < kColumn; ++v) value[v] *= s[v];
+  }
+  for (int64_t v = 0; v < kColumn; ++v) store<kLanes>(y + c + v * kLanes, value[v], count);
+}
+
 template <int kLanes, bool kSilu, typename T>
 DDPM_INLINE void normalise_rows(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, T* y) {
-  for (int64_t p = 0; p < pixels; ++p) {
-    for_vectors<kLanes>(
-        channels, [&](int64_t c, int64_t count) __attribute__((always_inline)) {
-          const int64_t i = p * channels + c;
-          const Floats<kLanes> normal =
-              (load<kLanes>(x + i, count) - load<kLanes>(u.centre + c)) * load<kLanes>(u.rstd + c);
-          Floats<kLanes> value = add_product<kLanes>(load<kLanes>(u.bias + c), normal, load<kLanes>(u.weight + c));
-          if constexpr (kSilu) value *= sigmoid<kLanes>(value);
-          store<kLanes>(y + i, value, count);
-        });
+  constexpr int kColumn = kManyRegisters ? 4 : 2;
+  constexpr int64_t kAtOnce = int64_t{kColumn} * kLanes;
+  for (int64_t p = 0; p < pixels; ++p, x += channels, y += channels) {
+    int64_t c = 0;
+    for (; c + kAtOnce <= channels; c += kAtOnce) normalise_channels<kLanes, kColumn, kSilu>(x, c, kLanes, u, y);
+    for (; c < channels; c += kLanes) {
+      normalise_channels<kLanes, 1, kSilu>(x, c, least(kLanes, channels - c), u, y);
+    }
   }
 }
 
@@ -158,10 +173,12 @@ DDPM_INLINE void tile_gradient_sums(const T* x, const T* dy, int64_t pixels, int
           (load<kLanes>(x + i, count) - load<kLanes>(u.centre + k)) * load<kLanes>(u.rstd + k);
       Floats<kLanes> d = load<kLanes>(dy + i, count);
       if constexpr (kSilu) {
-        const Floats<kLanes> value = add_product<kLanes>(load<kLanes>(u.bias + k), normal, load<kLanes>(u.weight + k));
-        const Floats<kLanes> s = sigmoid<kLanes>(value);
+        const Floats<kLanes> value[] = {
+            add_product<kLanes>(load<kLanes>(u.bias + k), normal, load<kLanes>(u.weight + k))};
+        Floats<kLanes> s[1];
+        sigmoid<kLanes>(value, s);
         // (u · sigmoid(u))' = s + s · (u - u · s)
-        d *= add_product<kLanes>(s, s, subtract_product<kLanes>(value, value, s));
+        d *= add_product<kLanes>(s[0], s[0], subtract_product<kLanes>(value[0], value[0], s[0]));
       }
       store<kLanes>(du + i, d, count);
       sum_du[v] += d;

@@ -6,9 +6,30 @@
 #include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <ATen/cpu/Utils.h>
+#include <cpuid.h>
 #endif
 
 namespace ddpm::nn::cpu {
+
+#if defined(__x86_64__)
+namespace {
+
+/// Whether the processor has what tile_attention.cpp is compiled for beside AVX-512 and tiles: products of tiles of
+/// bfloat16, and conversions to it.
+bool has_bfloat16_instructions() {
+  constexpr unsigned kFeatures = 7;
+  constexpr unsigned kAmxBf16 = 1U << 22;    // of edx (Intel: "Software developer's manual", CPUID)
+  constexpr unsigned kAvx512Bf16 = 1U << 5;  // of eax in the second part
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kAmxBf16) == 0) return false;
+  return __get_cpuid_count(kFeatures, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvx512Bf16) != 0;
+}
+
+}  // namespace
+#endif
 
 const Kernels& kernels() {
 #if defined(__x86_64__)
@@ -29,6 +50,15 @@ bool multiplies_bfloat16_tiles() {
   return kTiles;
 #else
   return false;
+#endif
+}
+
+const TileAttention* tile_attention_kernel() {
+#if defined(__x86_64__)
+  static const bool kServes = multiplies_bfloat16_tiles() && has_bfloat16_instructions();
+  return kServes ? &kTileAttention : nullptr;
+#else
+  return nullptr;
 #endif
 }
 

@@ -75,6 +75,16 @@ struct AttentionKernels {
   int64_t (*backward_scratch)(const AttentionHead<T>& head);
 };
 
+/// The forward pass for what is drawn, by products of tiles of bfloat16. Scores and sums are float32, in an order of
+/// their own, and probabilities, between 0 and 1, are rounded to bfloat16 before they are multiplied with the values.
+/// Subnormal numbers count as zero, and products of q and k beyond float32's range give NaN.
+struct TileAttention {
+  /// y = softmax(q kᵀ / √size) v
+  void (*forward)(const AttentionHead<BFloat16>& head, BFloat16* y, float* scratch);
+  /// Floats of scratch memory.
+  int64_t (*scratch)(const AttentionHead<BFloat16>& head);
+};
+
 /// Convolution by Winograd's filtering (nn/ops/winograd.h). The result has images of height x width x out; x those of
 /// height x width x in, or half as high and wide with `repeated`. `in` and `out` are multiples of kWinogradChannels.
 struct WinogradShape {
@@ -148,10 +158,14 @@ struct Kernels {
 /// Returns the kernels for this processor, or for a lesser one that ATEN_CPU_CAPABILITY names: the choice is ATen's.
 const Kernels& kernels();
 
-/// Whether this processor multiplies whole tiles of bfloat16 (AMX), for which these kernels have no instructions:
-/// LibTorch's matrix products and convolutions in bfloat16 are then some ten times as fast as in float32. False where
-/// ATEN_CPU_CAPABILITY names a lesser processor, or the kernel of the system does not lend tiles.
+/// Whether this processor multiplies whole tiles of bfloat16 (AMX): LibTorch's matrix products and convolutions in
+/// bfloat16 are then some ten times as fast as in float32. False where ATEN_CPU_CAPABILITY names a lesser processor, or
+/// the kernel of the system does not lend tiles.
 bool multiplies_bfloat16_tiles();
+
+/// Null where multiplies_bfloat16_tiles() is false, or the processor lacks instructions that go with tiles (a virtual
+/// machine may hide some).
+const TileAttention* tile_attention_kernel();
 
 // All have the same bits, but for kBaselineKernels, which round products before they add them.
 #if defined(__aarch64__)
@@ -163,6 +177,8 @@ extern const Kernels kBaselineKernels;
 extern const Kernels kBaselineFusedKernels;  ///< for run.reproducible, since they are slow
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+
+extern const TileAttention kTileAttention;  ///< has other bits
 #endif
 
 }  // namespace ddpm::nn::cpu

@@ -42,6 +42,12 @@ constexpr bool kManyRegisters = true;
 constexpr bool kManyRegisters = false;
 #endif
 
+#if defined(__AVX512F__)
+/// A mask that keeps all lanes, for AVX-512's intrinsics that zero the others: with it they are the plain instructions.
+/// gcc 12 warns of the intrinsics without a mask, since they leave an operand of their masked form undefined.
+constexpr __mmask16 kAllLanes = 0xFFFF;
+#endif
+
 template <int kLanes, typename T>
 struct VectorOf {
   typedef T Type __attribute__((vector_size(kLanes * sizeof(T))));
@@ -73,6 +79,11 @@ template <int kLanes>
 DDPM_INLINE Floats<kLanes> load(const BFloat16* from) {
   Halves<kLanes> bits;
   __builtin_memcpy(&bits, from, sizeof(bits));
+#if defined(__AVX512F__)  // gcc 12 makes four instructions of the conversion below
+  if constexpr (kLanes == 16) {
+    return (Floats<kLanes>)((Words<kLanes>)_mm512_maskz_cvtepu16_epi32(kAllLanes, (__m256i)bits) << 16);
+  }
+#endif
   return (Floats<kLanes>)(__builtin_convertvector(bits, Words<kLanes>) << 16);
 }
 
@@ -87,6 +98,13 @@ DDPM_INLINE void store(BFloat16* to, Floats<kLanes> v) {
   const auto bits = (Words<kLanes>)v;
   const Words<kLanes> rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
   const Words<kLanes> kept = v == v ? rounded : Words<kLanes>{} + 0x7FC0U;
+#if defined(__AVX512F__)
+  if constexpr (kLanes == 16) {
+    const __m256i halves = _mm512_maskz_cvtepi32_epi16(kAllLanes, (__m512i)kept);
+    __builtin_memcpy(to, &halves, sizeof(halves));
+    return;
+  }
+#endif
   const Halves<kLanes> halves = __builtin_convertvector(kept, Halves<kLanes>);
   __builtin_memcpy(to, &halves, sizeof(halves));
 }
@@ -196,42 +214,60 @@ DDPM_INLINE void store_doubles(double* to, Doubles<kLanes> v, int64_t count) {
 /// b where a is not larger, a NaN in b too.
 template <int kLanes>
 DDPM_INLINE Floats<kLanes> larger(Floats<kLanes> a, Floats<kLanes> b) {
+#if defined(__AVX512F__)
+  if constexpr (kLanes == 16) return _mm512_maskz_max_ps(kAllLanes, a, b);
+#endif
   return a > b ? a : b;
 }
 
 template <int kLanes>
 DDPM_INLINE Floats<kLanes> smaller(Floats<kLanes> a, Floats<kLanes> b) {
+#if defined(__AVX512F__)
+  if constexpr (kLanes == 16) return _mm512_maskz_min_ps(kAllLanes, a, b);
+#endif
   return a < b ? a : b;
 }
 
-/// The factors of 2^x: a number between 1/√2 and √2, and a power of two.
-template <int kLanes>
+/// The factors of 2^x for kCount vectors: numbers between 1/√2 and √2, and powers of two.
+template <int kLanes, int kCount>
 struct Exp2Factors {
-  Floats<kLanes> p;
-  Floats<kLanes> power;
+  Floats<kLanes> p[kCount];
+  Floats<kLanes> power[kCount];
 };
 
 /// x = n + f with |f| <= 1/2: adding 1.5 * 2^23 leaves n in the lowest bits of a float. 2^f is the polynomial of degree
 /// 5 with the smallest largest relative error (9.1e-8, by Remez' method) among those that are 1 at 0.
-template <int kLanes>
-DDPM_INLINE Exp2Factors<kLanes> exp2_factors(Floats<kLanes> x) {
+///
+/// Each step is done for all vectors before the next one: a vector's steps wait for each other, and the processor looks
+/// ahead too little to find other vectors' steps behind them.
+template <int kLanes, int kCount>
+DDPM_INLINE Exp2Factors<kLanes, kCount> exp2_factors(const Floats<kLanes> (&x)[kCount]) {
   constexpr float kRound = 0x1.8p23F;
-  x = larger<kLanes>(broadcast<kLanes>(-127.0F), x);
-  const Floats<kLanes> shifted = x + kRound;
-  const Floats<kLanes> f = x - (shifted - kRound);
   constexpr float kPowers[] = {0x1.3cea88p-7F, 0x1.c6b752p-5F, 0x1.ebf9bcp-3F, 0x1.62e42ap-1F, 1.0F};
-  Floats<kLanes> p = broadcast<kLanes>(0x1.5bba14p-10F);
-  for (const float next : kPowers) p = add_product<kLanes>(broadcast<kLanes>(next), p, f);
-  const Words<kLanes> power = ((Words<kLanes>)shifted + 127U) << 23;  // n + 127 is the exponent's field of 2^n
-  return {p, (Floats<kLanes>)power};
+  Exp2Factors<kLanes, kCount> result;
+  Floats<kLanes> f[kCount];
+  Floats<kLanes> shifted[kCount];
+  for (int v = 0; v < kCount; ++v) f[v] = larger<kLanes>(broadcast<kLanes>(-127.0F), x[v]);
+  for (int v = 0; v < kCount; ++v) shifted[v] = f[v] + kRound;
+  for (int v = 0; v < kCount; ++v) f[v] -= shifted[v] - kRound;
+  for (int v = 0; v < kCount; ++v) result.p[v] = broadcast<kLanes>(0x1.5bba14p-10F);
+  for (const float next : kPowers) {
+    for (int v = 0; v < kCount; ++v) result.p[v] = add_product<kLanes>(broadcast<kLanes>(next), result.p[v], f[v]);
+  }
+  for (int v = 0; v < kCount; ++v) {
+    const Words<kLanes> power = ((Words<kLanes>)shifted[v] + 127U) << 23;  // n + 127 is the exponent's field of 2^n
+    result.power[v] = (Floats<kLanes>)power;
+  }
+  return result;
 }
 
 /// 2^x with a relative error below 2e-7 for -126 <= x <= 127; zero from -127 on downwards, NaN for NaN, and infinite at
 /// 128. No larger x may come.
 template <int kLanes>
 DDPM_INLINE Floats<kLanes> exp2(Floats<kLanes> x) {
-  const Exp2Factors<kLanes> of_x = exp2_factors<kLanes>(x);
-  return of_x.p * of_x.power;
+  const Floats<kLanes> one[1] = {x};
+  const auto of_x = exp2_factors<kLanes, 1>(one);
+  return of_x.p[0] * of_x.power[0];
 }
 
 /// The logarithm of x to the base 2, for normal x > 0, with an error below 2e-7 of the larger of 1 and the result; NaN
@@ -257,12 +293,14 @@ DDPM_INLINE Floats<kLanes> log2(Floats<kLanes> x) {
   return x == x ? result : x;
 }
 
-/// 1 / (1 + e^-x). The relative error grows as the rounding of the exponent does, to 5e-6 at x = -80.
-template <int kLanes>
-DDPM_INLINE Floats<kLanes> sigmoid(Floats<kLanes> x) {
+/// y = 1 / (1 + e^-x). The relative error grows as the rounding of the exponent does, to 5e-6 at x = -80.
+template <int kLanes, int kCount>
+DDPM_INLINE void sigmoid(const Floats<kLanes> (&x)[kCount], Floats<kLanes> (&y)[kCount]) {
   constexpr float kLog2E = 0x1.715476p0F;
-  const auto of_x = exp2_factors<kLanes>(smaller<kLanes>(broadcast<kLanes>(128.0F), x * -kLog2E));
-  return 1.0F / add_product<kLanes>(broadcast<kLanes>(1.0F), of_x.p, of_x.power);
+  for (int v = 0; v < kCount; ++v) y[v] = smaller<kLanes>(broadcast<kLanes>(128.0F), x[v] * -kLog2E);
+  const auto of_x = exp2_factors<kLanes, kCount>(y);
+  for (int v = 0; v < kCount; ++v) y[v] = add_product<kLanes>(broadcast<kLanes>(1.0F), of_x.p[v], of_x.power[v]);
+  for (int v = 0; v < kCount; ++v) y[v] = 1.0F / y[v];
 }
 
 }  // namespace
