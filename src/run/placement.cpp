@@ -10,6 +10,7 @@
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "device/choose_device.h"
+#include "device/host_allocator.h"
 #include "device/host_memory.h"
 #include "device/threads.h"
 
@@ -82,6 +83,7 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
     } else {
       device::keep_freed_memory();
     }
+    device::align_blocks_of_malloc();
   }
   return {.parallelism = parallelism,
           .mesh = mesh,
