@@ -29,14 +29,14 @@ class HostAllocator : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     keep_freed_memory();
-    earlier_ = new EarlierBlocks;
+    earlier = new EarlierBlocks;
     align_blocks_of_malloc();
   }
 
-  static EarlierBlocks* earlier_;
+  static EarlierBlocks* earlier;
 };
 
-EarlierBlocks* HostAllocator::earlier_ = nullptr;
+EarlierBlocks* HostAllocator::earlier = nullptr;
 
 at::Tensor bytes(int64_t count) { return at::empty({count}, at::kByte); }
 
@@ -66,9 +66,9 @@ TEST_F(HostAllocator, GivesAFreedBlockToTheNextRequestOfItsSize) {
 
 TEST_F(HostAllocator, FreesWhatLibTorchsOwnGave) {
   c10::Allocator& now = *c10::GetCPUAllocator();
-  EXPECT_EQ(earlier_->tensor.sum().item<float>(), 1000.0F);
-  earlier_->tensor.reset();
-  now.raw_deallocate(earlier_->raw);
+  EXPECT_EQ(earlier->tensor.sum().item<float>(), 1000.0F);
+  earlier->tensor.reset();
+  now.raw_deallocate(earlier->raw);
   void* const raw = now.raw_allocate(100);
   std::memset(raw, 1, 100);
   now.raw_deallocate(raw);

@@ -43,7 +43,8 @@ at::Tensor by_formula(const at::Tensor& q, const at::Tensor& k, const at::Tensor
   const auto split = [&](const at::Tensor& x) {
     return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
   };
-  const double root = std::sqrt(static_cast<double>(q.size(2) / heads));
+  const int64_t size = q.size(2) / heads;
+  const double root = std::sqrt(static_cast<double>(size));
   const at::Tensor p = at::softmax(at::matmul(split(q), split(k).transpose(2, 3)) / root, 3);
   return at::matmul(p, split(v)).transpose(1, 2).reshape(q.sizes());
 }
