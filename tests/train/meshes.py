@@ -174,15 +174,16 @@ def pictures(name):
 
 
 class References:
-    """What one rank makes of each kind of training."""
+    """What one rank makes of each kind of training, in runs that are named after the test."""
 
-    def __init__(self):
+    def __init__(self, test):
+        self.test = test
         self.known = {}
 
     def of(self, mesh):
         key = repr(mesh.more)
         if key not in self.known:
-            name = f"one-{len(self.known)}"
+            name = f"{self.test}-{len(self.known)}"
             self.known[key] = (*train(name, Mesh(1, {}, mesh.more)), name)
         return self.known[key]
 
@@ -196,7 +197,7 @@ class Meshes(unittest.TestCase):
     chosen = [mesh for mesh in MESHES if mesh.often]
 
     def test_every_mesh_is_the_run_of_one_rank(self):
-        references = References()
+        references = References("one")
         for number, mesh in enumerate(self.chosen):
             with self.subTest(mesh=text_of(mesh)):
                 wanted_loss, wanted_validation, wanted, one = references.of(mesh)
@@ -235,7 +236,7 @@ class Meshes(unittest.TestCase):
 def a_checkpoint_of_each_mesh_goes_on_on_three_others(self):
     """The test that --all adds: the first half of the steps on a mesh, the second one on each of three others."""
     others = [Mesh(1), Mesh(2, STAGES), Mesh(2, {"spatial_size": 2}), Mesh(2, PARTS), Mesh(2, {"zero_stage": 3})]
-    references = References()
+    references = References("unbroken")
     gone_on = 0
     for number, mesh in enumerate(MESHES):
         whole, half = with_steps(mesh.more, STEPS), with_steps(mesh.more, STEPS // 2)
