@@ -12,7 +12,6 @@
 #include "comm/collectives.h"
 #include "denoise/adapter_base.h"
 #include "device/choose_device.h"
-#include "device/host_allocator.h"
 #include "device/host_memory.h"
 #include "device/threads.h"
 #include "eval/loss.h"
@@ -47,8 +46,7 @@ void run_loss(Context& context, LossArguments& arguments) {
   comm::agree(world, [&] { options.reading = asked_reading(arguments.dataset); });
   expect_result_place(context, arguments.result);
   options.device = device::choose_device(arguments.device, context.session, context.log);
-  device::keep_freed_memory();
-  device::align_blocks_of_malloc();
+  device::set_up_host_memory(device::FreedMemory::kept);
   device::start_threads(arguments.threads, context.session);
   context.enter("loading the model");
   const auto load = [&](const base::Path& path, const std::string& weights, const char* weights_option) {

@@ -25,7 +25,6 @@
 #include "denoise/sampling.h"
 #include "denoise/stored_images.h"
 #include "device/choose_device.h"
-#include "device/host_allocator.h"
 #include "device/host_memory.h"
 #include "device/threads.h"
 #include "diffusion/samplers.h"
@@ -222,8 +221,7 @@ void run_sample(SampleArguments options, Context& context) {
     if (options.size) options.sides = sides_of("--size", *options.size);
   });
   const at::Device device = device::choose_device(options.device, session, context.log);
-  device::keep_freed_memory();
-  device::align_blocks_of_malloc();
+  device::set_up_host_memory(device::FreedMemory::kept);
   // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
   if (options.makes_dataset() && options.threads == 0) options.threads = 1;
   if (options.makes_dataset()) options.sampling.batch = denoise::kLargestGroup;

@@ -10,7 +10,6 @@
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "device/choose_device.h"
-#include "device/host_allocator.h"
 #include "device/host_memory.h"
 #include "device/threads.h"
 
@@ -78,12 +77,7 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
   device::start_threads(static_cast<int>(run.threads_per_rank), session);
   device::choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
   if (device.is_cpu()) {
-    if (parallelism.zero_stage >= 2) {
-      device::return_large_blocks();
-    } else {
-      device::keep_freed_memory();
-    }
-    device::align_blocks_of_malloc();
+    device::set_up_host_memory(parallelism.zero_stage >= 2 ? device::FreedMemory::returned : device::FreedMemory::kept);
   }
   return {.parallelism = parallelism,
           .mesh = mesh,

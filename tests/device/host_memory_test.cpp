@@ -1,5 +1,5 @@
 // Where tensors on the host lie.
-#include "device/host_allocator.h"
+#include "device/host_memory.h"
 
 #include <cstdint>
 #include <cstring>
@@ -12,8 +12,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "device/host_memory.h"
-
 namespace ddpm::device::test {
 namespace {
 
@@ -25,22 +23,21 @@ struct EarlierBlocks {
   EarlierBlocks() { std::memset(raw, 1, 4000); }
 };
 
-class HostAllocator : public testing::Test {
+class HostMemory : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    keep_freed_memory();
     earlier = new EarlierBlocks;
-    align_blocks_of_malloc();
+    set_up_host_memory(FreedMemory::kept);
   }
 
   static EarlierBlocks* earlier;
 };
 
-EarlierBlocks* HostAllocator::earlier = nullptr;
+EarlierBlocks* HostMemory::earlier = nullptr;
 
 at::Tensor bytes(int64_t count) { return at::empty({count}, at::kByte); }
 
-TEST_F(HostAllocator, AlignsData) {
+TEST_F(HostMemory, AlignsData) {
   for (const int64_t count : {1, 63, 64, 1000, 1 << 20, (2 << 20) - 1, 2 << 20, 40 << 20}) {
     for (int i = 0; i < 3; ++i) {
       const at::Tensor some = bytes(count);
@@ -53,7 +50,7 @@ TEST_F(HostAllocator, AlignsData) {
 }
 
 // With posix_memalign() of glibc 2.36 none is.
-TEST_F(HostAllocator, GivesAFreedBlockToTheNextRequestOfItsSize) {
+TEST_F(HostMemory, GivesAFreedBlockToTheNextRequestOfItsSize) {
   for (const int64_t size : {3 << 20, 16 << 20, 31 << 20}) {
     std::vector<at::Tensor> row;
     row.reserve(5);
@@ -64,7 +61,7 @@ TEST_F(HostAllocator, GivesAFreedBlockToTheNextRequestOfItsSize) {
   }
 }
 
-TEST_F(HostAllocator, FreesWhatLibTorchsOwnGave) {
+TEST_F(HostMemory, FreesWhatLibTorchsOwnGave) {
   c10::Allocator& now = *c10::GetCPUAllocator();
   EXPECT_EQ(earlier->tensor.sum().item<float>(), 1000.0F);
   earlier->tensor.reset();
@@ -74,13 +71,13 @@ TEST_F(HostAllocator, FreesWhatLibTorchsOwnGave) {
   now.raw_deallocate(raw);
 }
 
-TEST_F(HostAllocator, LeavesTheAllocatorOfAProgramAlone) {
+TEST_F(HostMemory, LeavesTheAllocatorOfAProgramAlone) {
   c10::Allocator* const before = c10::GetCPUAllocator();
-  align_blocks_of_malloc();
+  set_up_host_memory(FreedMemory::kept);
   EXPECT_EQ(c10::GetCPUAllocator(), before);
 }
 
-TEST_F(HostAllocator, SaysWhatWasAskedWhereMemoryRunsOut) {
+TEST_F(HostMemory, SaysWhatWasAskedWhereMemoryRunsOut) {
   try {
     bytes(int64_t{1} << 50);
     FAIL() << "a petabyte was given";
