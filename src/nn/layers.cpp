@@ -76,13 +76,17 @@ Convolution::Convolution(const std::string& prefix, int64_t in, int64_t out, con
       options_(options),
       bias_(bias_of(prefix, out, fan_in(in, options), cut)) {}
 
-bool Convolution::takes_prepared_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const {
-  return winograd_.points.defined() && partition.tiles() == 1 && !at::GradMode::is_enabled() && x.is_cpu() &&
-         winograd_pays(scale * x.size(2), scale * x.size(3));
+bool Convolution::takes(const at::Tensor& prepared, const at::Tensor& x, const Partition& partition) {
+  return prepared.defined() && partition.tiles() == 1 && !at::GradMode::is_enabled() && x.is_cpu();
+}
+
+bool Convolution::takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const {
+  return takes(winograd_.points, x, partition) && winograd_pays(scale * x.size(2), scale * x.size(3));
 }
 
 at::Tensor Convolution::forward(const at::Tensor& x, const Partition& partition) const {
-  if (takes_prepared_winograd(x, partition, 1)) return winograd_inference(x, winograd_, /*repeated=*/false);
+  if (takes_winograd(x, partition, 1)) return winograd_inference(x, winograd_, /*repeated=*/false);
+  if (!tiles_.repeated && takes(tiles_.values, x, partition)) return tile_convolution(x, tiles_);
   const bool partial = weight_.split.cuts() && weight_.split.dim == 1;
   at::Tensor y = convolved(x, partial ? at::Tensor() : bias_.value, partition);
   if (!partial) return y;
@@ -95,7 +99,7 @@ at::Tensor Convolution::forward_unbiased(const at::Tensor& x, const Partition& p
 }
 
 at::Tensor Convolution::convolved(const at::Tensor& x, const at::Tensor& bias, const Partition& partition) const {
-  const at::Tensor y = convolution(x, weight_.value, bias, options_, partition);
+  at::Tensor y = convolution(x, weight_.value, bias, options_, partition);
   if (!adapter_) return y;
   const auto [a, b] = adapter_->values(partition);
   const at::Tensor thin = convolution(x, a, {}, options_, partition);
@@ -103,10 +107,9 @@ at::Tensor Convolution::convolved(const at::Tensor& x, const at::Tensor& bias, c
 }
 
 at::Tensor Convolution::forward_repeated(const at::Tensor& x, const Partition& partition) const {
-  if (takes_prepared_winograd(x, partition, 2)) return winograd_inference(x, winograd_, /*repeated=*/true);
-  if (repeated_.defined() && partition.tiles() == 1 && !at::GradMode::is_enabled()) {
-    return repeated_convolution(x, repeated_, bias_.value, partition);
-  }
+  if (takes_winograd(x, partition, 2)) return winograd_inference(x, winograd_, /*repeated=*/true);
+  if (tiles_.repeated && takes(tiles_.values, x, partition)) return tile_convolution(x, tiles_);
+  if (takes(repeated_, x, partition)) return repeated_convolution(x, repeated_, bias_.value, partition);
   return forward(resample(x, Resampling::up, ResamplingFilter::box, partition), partition);
 }
 
@@ -119,11 +122,16 @@ graph::Value Convolution::record_repeated(graph::Value x, graph::Graph& g) const
 }
 
 void Convolution::prepare_for_inference(bool repeated) {
+  winograd_ = {};
+  tiles_ = {};
+  repeated_ = at::Tensor();
   const at::Tensor& weight = weight_.value;
-  if (weight_.split.cuts()) return;
+  if (weight_.split.cuts() || adapter_) return;
   const std::array padding = {options_.before, options_.before};
   if (options_.before == options_.after && winograd_serves(weight, options_.stride, padding)) {
     winograd_ = winograd_weights(weight, bias_.value);
+  } else if (tile_convolution_serves(weight, options_)) {
+    tiles_ = tile_weights(weight, bias_.value, options_, repeated);
   } else if (repeated && weight.is_cpu() && !wants_float_products(weight)) {
     repeated_ = repeated_weight(weight);
   }

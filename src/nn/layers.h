@@ -16,6 +16,7 @@
 #include "nn/ops/convolution.h"
 #include "nn/ops/group_norm_silu.h"
 #include "nn/ops/joint_linear.h"
+#include "nn/ops/tile_convolution.h"
 #include "nn/ops/winograd.h"
 #include "nn/parameter.h"
 #include "nn/partition.h"
@@ -63,8 +64,9 @@ class Convolution : public AdaptableLayer {
   [[nodiscard]] at::Tensor forward_repeated(const at::Tensor& x, const Partition& partition) const;
   [[nodiscard]] graph::Value record(graph::Value x, graph::Graph& g) const;
   [[nodiscard]] graph::Value record_repeated(graph::Value x, graph::Graph& g) const;
-  /// Makes ready what both take without gradients, where the image ends in zeros and is not cut: see nn/ops/winograd.h
-  /// and, of forward_repeated() only, nn/ops/repeated_convolution.h. Call it again after the weights have changed.
+  /// Makes ready what is taken without gradients, where the image ends in zeros and is not cut: nn/ops/winograd.h by
+  /// both; else nn/ops/tile_convolution.h by the one that `repeated` names, or nn/ops/repeated_convolution.h by
+  /// forward_repeated(). A layer with an adapter has none. Call it again after the weights have changed.
   void prepare_for_inference(bool repeated);
   /// Counts the operations for one image x of this size.
   [[nodiscard]] Operations operations(const ImageSize& x) const;
@@ -73,12 +75,16 @@ class Convolution : public AdaptableLayer {
 
  private:
   [[nodiscard]] at::Tensor convolved(const at::Tensor& x, const at::Tensor& bias, const Partition& partition) const;
-  [[nodiscard]] bool takes_prepared_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const;
+  /// Whether `prepared` was made and serves x: without gradients, on the CPU, of an image that is not cut.
+  [[nodiscard]] static bool takes(const at::Tensor& prepared, const at::Tensor& x, const Partition& partition);
+  [[nodiscard]] bool takes_winograd(const at::Tensor& x, const Partition& partition, int64_t scale) const;
 
   ConvolutionOptions options_;
   Parameter bias_;
+  // Undefined: nothing was made ready.
   WinogradWeights winograd_;
-  at::Tensor repeated_;  // undefined: nothing was made ready
+  TileWeights tiles_;
+  at::Tensor repeated_;
 };
 
 /// Group normalisation with activation and time modulation: see nn/ops/group_norm_silu.h.

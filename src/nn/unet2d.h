@@ -49,8 +49,9 @@ class UNet2D {
   [[nodiscard]] graph::Graph graph() const;
 
   /// Has forward() without gradients take what follows from the weights of now, and is computed here once, and
-  /// attention that is faster with other bits (attention_inference() of nn/ops/attention.h). Whoever changes the
-  /// weights afterwards calls it again; training does not call it. Periodic models stay as they are.
+  /// attention and convolutions that are faster with other bits (nn/ops/attention.h, nn/ops/tile_convolution.h).
+  /// Whoever changes the weights afterwards calls it again; training does not call it. Periodic models stay as they
+  /// are.
   void prepare_for_inference();
 
   [[nodiscard]] const UNet2DConfig& config() const { return config_; }

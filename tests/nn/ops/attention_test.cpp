@@ -7,9 +7,12 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -168,7 +171,7 @@ TEST(AttentionInference, LeavesTheRegistersOfTilesToOthers) {
   const Inputs in = inputs(c, at::kBFloat16);
   const auto attended = [&] { return attention_inference(in[0], in[1], in[2], c.heads); };
   const at::Tensor mixed = attended();
-  if (cpu::tile_attention_kernel() != nullptr) {
+  if (cpu::tile_kernels() != nullptr) {
     TileShapes others;
     others.bytes[0] = 1;    // palette
     others.bytes[16] = 12;  // bytes in a row of the first tile
@@ -200,11 +203,22 @@ TEST(AttentionInference, HasTheSameBitsInAnyBatchOnAnyNumberOfThreads) {
   EXPECT_TRUE(at::equal(some, wanted.narrow(1, 21, 30)));
 }
 
+// Blocks of keys that are summed first weigh as much as the last ones.
+TEST(AttentionInference, WeighsManyKeysAlike) {
+  constexpr int64_t kKeys = 8192;
+  const at::Tensor q = at::ones({1, 16, 8}, at::kBFloat16);
+  const at::Tensor k = at::ones({1, kKeys, 8}, at::kBFloat16);
+  at::Tensor v = at::zeros({1, kKeys, 8}, at::kBFloat16);
+  v.narrow(1, 0, kKeys / 2).fill_(1.0);
+  const at::Tensor y = attention_inference(q, k, v, 1).to(at::kFloat);
+  EXPECT_TRUE(at::equal(y, at::full_like(y, 0.5)));
+}
+
 TEST(AttentionInference, TakesTilesWhereTheProcessorHasThem) {
   const Case c{2, 3, 8, 33, 33};
   const Inputs in = inputs(c, at::kBFloat16);
   const at::Tensor drawn = attention_inference(in[0], in[1], in[2], c.heads);
-  EXPECT_EQ(at::equal(drawn, attention(in[0], in[1], in[2], c.heads)), cpu::tile_attention_kernel() == nullptr);
+  EXPECT_EQ(at::equal(drawn, attention(in[0], in[1], in[2], c.heads)), cpu::tile_kernels() == nullptr);
 }
 
 TEST(AttentionInference, IsTheSameOperationInFloat32) {

@@ -1,9 +1,5 @@
 #include "nn/ops/cpu/attention.h"
 
-#include <cstddef>
-#include <vector>
-
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -11,6 +7,7 @@
 
 #include "base/check.h"
 #include "nn/ops/cpu/dispatch.h"
+#include "nn/ops/cpu/items.h"
 
 namespace ddpm::nn::cpu {
 namespace {
@@ -71,21 +68,12 @@ class Heads {
   int64_t channels_;
 };
 
-/// Calls work(head, scratch) for all heads, `scratch` floats for each thread.
-template <typename Work>
-void for_heads(int64_t count, int64_t scratch, const Work& work) {
-  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-    std::vector<Line> lines(static_cast<std::size_t>((scratch + 15) / 16));
-    for (int64_t head = begin; head < end; ++head) work(head, lines.front().floats);
-  });
-}
-
 template <typename T>
 void forward_heads(const Heads<T>& heads, const at::Tensor& y, const at::Tensor& log_sums) {
   const AttentionKernels<T>& kernel = attention_kernels<T>();
   T* const y_data = static_cast<T*>(y.mutable_data_ptr());
   float* const sums = log_sums.mutable_data_ptr<float>();
-  for_heads(heads.count(), kernel.forward_scratch(heads.at(0)), [&](int64_t head, float* scratch) {
+  for_items(heads.count(), kernel.forward_scratch(heads.at(0)), [&](int64_t head, float* scratch) {
     kernel.forward(heads.at(head), y_data + heads.place(head).q, sums + head * heads.queries(), scratch);
   });
 }
@@ -106,7 +94,7 @@ void backward_heads(const Heads<T>& heads, const at::Tensor& y, const at::Tensor
   T* const dq = static_cast<T*>(gradients.q.mutable_data_ptr());
   T* const dk = static_cast<T*>(gradients.k.mutable_data_ptr());
   T* const dv = static_cast<T*>(gradients.v.mutable_data_ptr());
-  for_heads(heads.count(), kernel.backward_scratch(heads.at(0)), [&](int64_t head, float* scratch) {
+  for_items(heads.count(), kernel.backward_scratch(heads.at(0)), [&](int64_t head, float* scratch) {
     const HeadPlace p = heads.place(head);
     kernel.backward(heads.at(head), y_data + p.q, sums + head * heads.queries(), dy_data + p.q, dq + p.q, dk + p.k,
                     dv + p.k, scratch);
@@ -150,16 +138,16 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 }
 
 bool takes_tile_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {
-  return q.scalar_type() == at::kBFloat16 && tile_attention_kernel() != nullptr && takes_attention(q, k, v, heads);
+  return q.scalar_type() == at::kBFloat16 && tile_kernels() != nullptr && takes_attention(q, k, v, heads);
 }
 
 at::Tensor tile_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads) {
   const at::NoGradGuard no_grad;
   at::Tensor y = at::empty_like(q);
   const Heads<BFloat16> all(q, k, v, heads);
-  const TileAttention& kernel = *tile_attention_kernel();
+  const TileAttention& kernel = tile_kernels()->attention;
   auto* const y_data = static_cast<BFloat16*>(y.mutable_data_ptr());
-  for_heads(all.count(), kernel.scratch(all.at(0)),
+  for_items(all.count(), kernel.scratch(all.at(0)),
             [&](int64_t head, float* scratch) { kernel.forward(all.at(head), y_data + all.place(head).q, scratch); });
   return y;
 }

@@ -14,7 +14,7 @@ namespace ddpm::nn::cpu {
 #if defined(__x86_64__)
 namespace {
 
-/// Whether the processor has what tile_attention.cpp is compiled for beside AVX-512 and tiles: products of tiles of
+/// Whether the processor has what the kernels of tiles are compiled for beside AVX-512 and tiles: products of tiles of
 /// bfloat16, and conversions to it.
 bool has_bfloat16_instructions() {
   constexpr unsigned kFeatures = 7;
@@ -53,10 +53,11 @@ bool multiplies_bfloat16_tiles() {
 #endif
 }
 
-const TileAttention* tile_attention_kernel() {
+const TileKernels* tile_kernels() {
 #if defined(__x86_64__)
   static const bool kServes = multiplies_bfloat16_tiles() && has_bfloat16_instructions();
-  return kServes ? &kTileAttention : nullptr;
+  static const TileKernels kKernels{.attention = kTileAttention, .convolution = kTileConvolution};
+  return kServes ? &kKernels : nullptr;
 #else
   return nullptr;
 #endif

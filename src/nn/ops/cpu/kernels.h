@@ -85,6 +85,43 @@ struct TileAttention {
   int64_t (*scratch)(const AttentionHead<BFloat16>& head);
 };
 
+/// Which pixels a convolution of 3 x 3 taps computes: all, every second one along each axis, or those of the image with
+/// each pixel twice along each axis.
+enum class Window : uint8_t { same, halved, doubled };
+
+/// Convolution by products of tiles of bfloat16, of images that end in zeros. `height` and `width` are those of the
+/// result, or half of them with Window::doubled. `in` and `out` are multiples of kTileChannels.
+struct TileConvolutionShape {
+  int64_t height;
+  int64_t width;
+  int64_t in;
+  int64_t out;
+  Window window;
+  int64_t before;  ///< rows and columns of zeros above and left: 1, or 0 with Window::halved
+};
+constexpr int64_t kTileChannels = 32;
+
+/// Some of a convolution's rows, and of its outputs in multiples of kTileChannels.
+struct TileConvolutionPart {
+  int64_t first_row;
+  int64_t rows;
+  int64_t first_output;
+  int64_t outputs;
+};
+
+/// For what is drawn. Sums are float32, over taps, then channels; subnormal numbers count as zero. Weights are
+/// [phases, out / 32, taps, in / 32, 2, 16, 16, 2]: 32 outputs as two halves, whose pairs of channels lie together.
+/// With Window::doubled, phase 2 a + b computes the pixels of rows 2 i + a and columns 2 j + b from 2 x 2 taps.
+struct TileConvolution {
+  /// Computes a part of the result y of the image x.
+  void (*run)(const TileConvolutionShape& shape, const TileConvolutionPart& part, const BFloat16* x,
+              const BFloat16* weights, const float* bias, BFloat16* y, float* scratch);
+  /// The rows of a part, which stay in the second-level cache.
+  int64_t (*rows)(const TileConvolutionShape& shape);
+  /// Floats of scratch memory, for that many rows.
+  int64_t (*scratch)(const TileConvolutionShape& shape, int64_t rows);
+};
+
 /// Convolution by Winograd's filtering (nn/ops/winograd.h). The result has images of height x width x out; x those of
 /// height x width x in, or half as high and wide with `repeated`. `in` and `out` are multiples of kWinogradChannels.
 struct WinogradShape {
@@ -163,9 +200,14 @@ const Kernels& kernels();
 /// the kernel of the system does not lend tiles.
 bool multiplies_bfloat16_tiles();
 
+struct TileKernels {
+  TileAttention attention;
+  TileConvolution convolution;
+};
+
 /// Null where multiplies_bfloat16_tiles() is false, or the processor lacks instructions that go with tiles (a virtual
 /// machine may hide some).
-const TileAttention* tile_attention_kernel();
+const TileKernels* tile_kernels();
 
 // All have the same bits, but for kBaselineKernels, which round products before they add them.
 #if defined(__aarch64__)
@@ -178,7 +220,9 @@ extern const Kernels kBaselineFusedKernels;  ///< for run.reproducible, since th
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 
-extern const TileAttention kTileAttention;  ///< has other bits
+// These have other bits.
+extern const TileAttention kTileAttention;
+extern const TileConvolution kTileConvolution;
 #endif
 
 }  // namespace ddpm::nn::cpu

@@ -5,16 +5,12 @@
 // factor. The left one is vᵀ, which is made once per head.
 #include "nn/ops/cpu/kernels.h"
 #include "nn/ops/cpu/small_products.h"
+#include "nn/ops/cpu/tiles.h"
 
 namespace ddpm::nn::cpu {
 namespace {
 
-constexpr int64_t kSide = 16;       ///< rows of a tile, and its columns of 32 bits
-constexpr int64_t kDepth = 32;      ///< bfloat16 values in a row of a tile
-constexpr int64_t kRowBytes = 64;   ///< bytes in a row of a tile
 constexpr int64_t kKeyBlock = 128;  ///< keys whose scores and probabilities stay in the first-level cache
-
-using Vector = Floats<kSide>;
 
 struct HeadShape {
   int64_t size;
@@ -50,74 +46,26 @@ struct Scratch {
   float* y;                 ///< [channels, 16 queries], not yet divided by the sum of probabilities
 };
 
-/// Keeps what is read and written in memory on its side of this place: gcc 12's intrinsics for tiles do not tell the
-/// compiler that they read and write it.
-DDPM_INLINE void order_memory() { asm volatile("" ::: "memory"); }
+/// 0 scores, 1 keys, 2 queries, 3 y, 4 values, 5 probabilities.
+TileShapes tile_shapes(const HeadShape& shape) {
+  const auto channels = static_cast<uint8_t>(shape.rows());
+  TileShapes tiles;
+  tiles.bytes[1] = static_cast<uint16_t>(2 * shape.depth());
+  tiles.rows[2] = static_cast<uint8_t>(shape.depth() / 2);
+  tiles.rows[3] = channels;
+  tiles.rows[4] = channels;
+  return tiles;
+}
 
-/// The shapes of this thread's tiles while it lives: 0 scores, 1 keys, 2 queries, 3 y, 4 values, 5 probabilities. Their
-/// numbers are part of instructions, for which names will not do.
-class TileRegisters {
- public:
-  explicit TileRegisters(const HeadShape& shape) {
-    order_memory();
-    _tile_storeconfig(&before_);
-    const auto channels = static_cast<uint8_t>(shape.rows());
-    Layout layout;
-    for (int tile = 0; tile < 6; ++tile) {
-      layout.bytes[tile] = static_cast<uint16_t>(kRowBytes);
-      layout.rows[tile] = static_cast<uint8_t>(kSide);
-    }
-    layout.bytes[1] = static_cast<uint16_t>(2 * shape.depth());
-    layout.rows[2] = static_cast<uint8_t>(shape.depth() / 2);
-    layout.rows[3] = channels;
-    layout.rows[4] = channels;
-    order_memory();
-    _tile_loadconfig(&layout);
-  }
-  ~TileRegisters() {
-    order_memory();
-    _tile_loadconfig(&before_);
-  }
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
-
- private:
-  /// As LDTILECFG reads it (Intel: "Architecture Instruction Set Extensions and Future Features", 2023).
-  struct alignas(64) Layout {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t bytes[16] = {};
-    uint8_t rows[16] = {};
-  };
-  Layout before_;  ///< those of LibTorch's products, or none
-};
-
-/// 2^x for x <= 0 with a relative error below 3e-6, a thousandth of bfloat16's; zero for -∞ and NaN for NaN. The
-/// polynomial of degree 4 is that with the smallest largest relative error for fractions (by Remez' method).
+/// 2^x for x <= 0 with a relative error below 7.5e-5, a fiftieth of bfloat16's; zero for -∞ and NaN for NaN. The
+/// polynomial of degree 3 is that with the smallest largest relative error for fractions (by Remez' method).
 DDPM_INLINE Vector exp2_for_bfloat16(Vector x) {
   constexpr int kFraction = 0x09;  // x - ⌊x⌋
-  constexpr float kPowers[] = {0x1.aa13fp-5F, 0x1.ee798ap-3F, 0x1.62d166p-1F, 0x1.00002cp0F};
+  constexpr float kPowers[] = {0x1.cefc4cp-3F, 0x1.64444cp-1F, 0x1.fff632p-1F};
   const Vector f = _mm512_reduce_ps(x, kFraction);
-  Vector p = broadcast<kSide>(0x1.bb7cd4p-7F);
+  Vector p = broadcast<kSide>(0x1.3f96a4p-4F);
   for (const float next : kPowers) p = add_product<kSide>(broadcast<kSide>(next), p, f);
   return _mm512_maskz_scalef_ps(kAllLanes, p, x);
-}
-
-struct alignas(64) Lanes {
-  uint32_t at[kSide];
-};
-
-constexpr Lanes lanes(uint32_t first, uint32_t step) {
-  Lanes lanes{};
-  for (uint32_t i = 0; i < kSide; ++i) lanes.at[i] = first + i * step;
-  return lanes;
-}
-
-/// Lane i: a_i and b_i in bfloat16, a_i first.
-DDPM_INLINE __m512i rounded_pairs(Vector a, Vector b) {
-  static constexpr Lanes kTurns = lanes(16U << 16, (1U << 16) + 1);  // numbers i and 16 + i of 32
-  return _mm512_permutexvar_epi16(_mm512_load_si512(&kTurns), (__m512i)_mm512_cvtne2ps_pbh(b, a));
 }
 
 DDPM_INLINE __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1U << count) - 1); }
@@ -216,7 +164,8 @@ struct Softmax {
     const Vector top = larger<kSide>(larger<kSide>(tops[0], tops[1]), larger<kSide>(tops[2], tops[3]));
     const Vector before = largest;
     largest = larger<kSide>(top, before);
-    const Vector kept = exp2_for_bfloat16((before - largest) * scale);
+    // Exactly 1 where the largest score stays: a share less for each block of keys would add up.
+    const Vector kept = exp2<kSide>((before - largest) * scale);
     const auto probability = [&](int64_t k) { return exp2_for_bfloat16((score(k) - largest) * scale); };
     Vector sums[2] = {sum * kept, Vector{}};
     for (j = 0; j < padded; j += 2) {
@@ -253,7 +202,7 @@ DDPM_INLINE void add_values(const HeadShape& shape, int64_t first, int64_t keys,
 void attend(const AttentionHead<BFloat16>& head, BFloat16* y, float* memory) {
   const HeadShape shape{.size = head.size, .keys = head.keys};
   const Scratch s(memory, shape);
-  const TileRegisters tiles(shape);
+  const TileRegisters tiles(tile_shapes(shape));
   pack_keys(head, shape, s);
   pack_values(head, shape, s);
   const Vector scale = broadcast<kSide>(log2e_over_root(head.size));
