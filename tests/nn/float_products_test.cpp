@@ -14,6 +14,8 @@
 #include <ATen/ops/softmax.h>
 #include <gtest/gtest.h>
 
+#include "nn/ops/convolution.h"
+
 namespace ddpm::nn {
 namespace {
 
@@ -103,6 +105,19 @@ TEST_P(FloatProducts, AttentionIsThatOfFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(In, FloatProducts, testing::Values(at::kBFloat16, at::kHalf));
+
+// LibTorch's own one is not with AMX.
+TEST(Convolution, ToOneColumnIsThatOfFloat64InBFloat16) {
+  const std::vector<at::Tensor> inputs = {leaf({2, 256, 24, 2}, at::kBFloat16), leaf({64, 256, 3, 3}, at::kBFloat16),
+                                          leaf({64}, at::kBFloat16)};
+  const Product halved = [](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    return convolution(x, weight, bias, {.stride = 2}, whole_image());
+  };
+  const Product reference = [](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    return at::conv2d(x, weight, bias, 2, 1);
+  };
+  expect_near(halved, reference, inputs);
+}
 
 TEST(WantsFloatProducts, NeverInFloat32) { EXPECT_FALSE(wants_float_products(at::ones({1}))); }
 

@@ -19,13 +19,23 @@
 namespace ddpm::nn {
 namespace {
 
+/// Whether a convolution in bfloat16 with a stride has a result of one column. LibTorch 2.11's (oneDNN's) on processors
+/// with AMX gives undefined numbers from 4 to 10 rows on, as the channels are.
+bool has_one_column_in_bfloat16(const at::Tensor& x, const at::Tensor& weight, int64_t stride,
+                                at::IntArrayRef padding) {
+  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && stride > 1 &&
+         x.size(-1) + 2 * padding.back() - weight.size(-1) < stride;
+}
+
 /// at::conv2d or at::conv3d, as x has axes, or what takes their place.
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t stride,
                     at::IntArrayRef padding) {
   if (!computes_as_on_cuda(x) && takes_winograd(x, weight, stride, padding)) {
     return winograd_convolution(x, weight, bias);
   }
-  if (wants_float_products(x)) return convolution_in_float(x, weight, bias, stride, padding);
+  if (wants_float_products(x) || has_one_column_in_bfloat16(x, weight, stride, padding)) {
+    return convolution_in_float(x, weight, bias, stride, padding);
+  }
   if (bias.defined() && computes_as_on_cuda(x)) return add_channel_bias(convolve(x, weight, {}, stride, padding), bias);
   const bool flat = padding.size() == 2;
   if (!x.is_meta()) {

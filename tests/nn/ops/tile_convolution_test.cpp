@@ -31,8 +31,8 @@ using test::difference;
 using test::Threads;
 
 /// Waves whose sums cancel would have large relative errors.
-at::Tensor normal(at::IntArrayRef sizes) {
-  return at::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(7)).to(at::kBFloat16);
+at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
+  return at::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(seed)).to(at::kBFloat16);
 }
 
 struct Case {
@@ -53,14 +53,14 @@ class Layer {
   explicit Layer(const Case& c) : case_(c), layer_("layer", c.in, c.out, c.options) {
     OwnedLayers owned;
     layer_.collect(owned);
-    weight_ = normal({c.out, c.in, 3, 3}) / 8.0;
-    bias_ = normal({c.out});
+    weight_ = normal({c.out, c.in, 3, 3}, 1) / 8.0;
+    bias_ = normal({c.out}, 2);
     owned.parameters[0]->value = weight_;
     if (c.options.bias) owned.parameters[1]->value = bias_;
     layer_.prepare_for_inference(c.repeated);
   }
 
-  [[nodiscard]] at::Tensor image() const { return normal({case_.images, case_.in, case_.height, case_.width}); }
+  [[nodiscard]] at::Tensor image() const { return normal({case_.images, case_.in, case_.height, case_.width}, 3); }
   [[nodiscard]] at::Tensor computed(const at::Tensor& x) const {
     return case_.repeated ? layer_.forward_repeated(x, whole_image()) : layer_.forward(x, whole_image());
   }
@@ -88,9 +88,7 @@ std::vector<Case> cases() {
   for (const auto& [height, width] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 1}, {2, 2}, {4, 4}, {8, 8}, {16, 16}, {6, 14}, {10, 34}, {2, 62}, {30, 2}, {18, 48}, {4, 30}}) {
     for (const bool repeated : {false, true}) all.push_back({2, height, width, 32, 64, {}, repeated});
-    // LibTorch 2.11's convolution in float32, which serves processors without tiles, gives undefined numbers for halved
-    // images of one column.
-    if (height == 1 || (width == 2 && height > 2)) continue;
+    if (height == 1) continue;
     for (const ConvolutionOptions& halved : {kHalved, kHalvedFromFirst}) {
       all.push_back({2, height, width, 64, 32, halved});
     }
