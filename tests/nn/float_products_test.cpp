@@ -40,6 +40,7 @@ std::vector<at::Tensor> run(const Product& product, const std::vector<at::Tensor
 void expect_near(const Product& ours, const Product& reference, const std::vector<at::Tensor>& inputs,
                  double roundings = 1.0) {
   std::vector<at::Tensor> wide;
+  wide.reserve(inputs.size());
   for (const at::Tensor& input : inputs) wide.push_back(input.detach().to(at::kDouble).requires_grad_());
   const at::ScalarType dtype = inputs[0].scalar_type();
   const std::vector<at::Tensor> seen = run(ours, inputs, dtype);
