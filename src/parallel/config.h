@@ -32,7 +32,7 @@ struct ParallelConfig {
   std::vector<int64_t> stage_units = {};
   int64_t sync_every = 0;
   double outer_learning_rate = 0.7;
-  double outer_momentum = 0.9;
+  double outer_momentum = 0.5;
   Offload offload = Offload::none;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;
   double bucket_mib = 25.0;

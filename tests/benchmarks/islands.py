@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="of the speed; 0: none")
     parser.add_argument("--steps", type=int, default=600, help="of the held-out loss; 0: none")
     parser.add_argument("--seeds", type=int, default=2, help="of the held-out loss")
-    parser.add_argument("--batch", type=int, default=16, help="images of all ranks and step, for the held-out loss")
+    parser.add_argument("--batch", type=int, default=64, help="images of all ranks and step, for the held-out loss")
     args = parser.parse_args()
     if args.rounds:
         speed(args)
