@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <initializer_list>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -66,20 +65,16 @@ void expect_no_array_options(const CreateOptions& options) {
     throw base::ConfigError("--labels {}: {} is not a file of arrays; wanted auto, folder or none", arrays.labels,
                             source);
   }
-  for (const auto& [option, value] :
-       std::initializer_list<std::pair<const char*, const std::string&>>{{"--images", arrays.images},
-                                                                         {"--condition", arrays.condition},
-                                                                         {"--static", arrays.static_values},
-                                                                         {"--parameters", arrays.parameters},
-                                                                         {"--mask", arrays.mask},
-                                                                         {"--names", arrays.names},
-                                                                         {"--units", arrays.units},
-                                                                         {"--transform", arrays.transforms}}) {
-    if (value.empty()) continue;
+  const auto refuse = [&](const char* option, const std::string& value) {
+    if (value.empty()) return;
     throw base::ConfigError(
         "{} {}: {} is not a .npy, .npz or HDF5 file or a dataset, whose arrays this option describes", option, value,
         source);
-  }
+  };
+  for (const NamedArray& array : arrays.named()) refuse(array.option, array.name);
+  refuse("--names", arrays.names);
+  refuse("--units", arrays.units);
+  refuse("--transform", arrays.transforms);
 }
 
 void describe(const base::Logger& log, const ImageSource& source, int64_t shards, int ranks) {

@@ -179,16 +179,14 @@ class FieldsWriter {
 
 /// Refuses one array for two roles.
 void expect_different(const ArrayOptions& options) {
-  const std::pair<const char*, const std::string&> named[] = {
-      {"--images", options.images},        {"--labels", options.labels},         {"--condition", options.condition},
-      {"--static", options.static_values}, {"--parameters", options.parameters}, {"--mask", options.mask}};
+  const auto named = options.named();
   const auto plain = [](std::string_view name) { return name.substr(name.starts_with('/') ? 1 : 0); };
-  for (const auto& role : named) {
-    const auto names_it = [&](const auto& one) { return plain(one.second) == plain(role.second); };
-    const auto first = std::ranges::find_if(named, names_it);
-    if (role.second.empty() || first->first == role.first) continue;
-    throw base::ConfigError("{} {}: {} names the same array; another one is wanted", role.first, role.second,
-                            first->first);
+  for (const NamedArray& role : named) {
+    const auto names_it = [&](const NamedArray& one) { return plain(one.name) == plain(role.name); };
+    const NamedArray& first = *std::ranges::find_if(named, names_it);
+    if (role.name.empty() || &first == &role) continue;
+    throw base::ConfigError("{} {}: {} names the same array; another one is wanted", role.option, role.name,
+                            first.option);
   }
 }
 

@@ -1,6 +1,7 @@
 // What `ddpm data create` is asked to make.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,12 @@ namespace ddpm::data::prepare {
 
 /// Pixels of a side of the images that are made of pictures.
 inline constexpr int kMostPictureSide = 4096;
+
+/// An option that names an array, and the name.
+struct NamedArray {
+  const char* option;
+  const std::string& name;
+};
 
 /// What is said of arrays: which one has which role, and what their variables are. "" leaves each to the source.
 struct ArrayOptions {
@@ -29,6 +36,15 @@ struct ArrayOptions {
   std::string names = {};  ///< names of variables: "t2m,u10; condition: sst": images first, other fields by their names
   std::string units = {};  ///< units of the variables, written in the same way
   std::string transforms = {};  ///< see data/fit_transforms.h
+
+  [[nodiscard]] std::array<NamedArray, 6> named() const {
+    return {{{"--images", images},
+             {"--labels", labels},
+             {"--condition", condition},
+             {"--static", static_values},
+             {"--parameters", parameters},
+             {"--mask", mask}}};
+  }
 
   friend bool operator==(const ArrayOptions&, const ArrayOptions&) = default;
 };
