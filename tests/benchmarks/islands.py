@@ -53,11 +53,12 @@ def speed(args):
     for ranks_per_host in (1, 2):
         # Ranks of a host share one copy of the state, so that copies are as many as links.
         shared = {"zero_stage": 1, "dp_replicate_size": args.hosts} if ranks_per_host > 1 else {}
-        ways = {"plain": (shared, 4), "islands": ({**shared, **islands(args)}, args.every)}
+        # Of islands, the steps from one outer step to the next, which is one of them.
+        ways = {"plain": (shared, bench.WARM_UP, 4), "islands": ({**shared, **islands(args)}, args.every, args.every)}
         seconds = {name: [] for name in ways}
         for _ in range(args.rounds):
-            for name, (parallel, steps) in ways.items():
-                seconds[name].append(step_seconds(args, name, parallel, steps, ranks_per_host))
+            for name, (parallel, before, steps) in ways.items():
+                seconds[name].append(step_seconds(args, name, parallel, before, steps, ranks_per_host))
         ratios = [plain / own for plain, own in zip(*seconds.values())]
         rows.append([f"{args.hosts} × {ranks_per_host}", *(f"{1 / statistics.median(s):.3f}" for s in seconds.values()),
                      "{:.1f} ({:.1f} to {:.1f})".format(*bench.spread(ratios))])  # fmt: skip
@@ -66,14 +67,14 @@ def speed(args):
     bench.print_table(["hosts × ranks", "plain", f"sync_every = {args.every}", "ratio"], rows)
 
 
-def step_seconds(args, name, parallel, steps, ranks_per_host):
-    """The mean of `steps` steps, outer ones included, after those that warm up."""
+def step_seconds(args, name, parallel, before, steps, ranks_per_host):
+    """The mean of `steps` steps, outer ones included, after so many `before`."""
     ranks = args.hosts * ranks_per_host
     config, folder = config_of(args, name, parallel, batch={"global_size": ranks, "micro_size": 1},
-                               train={"steps": steps + bench.WARM_UP})  # fmt: skip
+                               train={"steps": before + steps})  # fmt: skip
     with Hosts(args.hosts, args.mbit, ranks_per_host=ranks_per_host) as hosts:
         hosts.mpirun(bench.ddpm_run.DDPM, "train", config)
-    return statistics.mean(line["seconds_per_step"] for line in bench.ddpm_run.metrics(folder)[bench.WARM_UP :])
+    return statistics.mean(line["seconds_per_step"] for line in bench.ddpm_run.metrics(folder)[before:])
 
 
 def held_out(args):
