@@ -1,13 +1,11 @@
 #include "nn/attention_block.h"
 
-#include <tuple>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
 
 #include "nn/ops/attention.h"
 #include "nn/ops/channel_bias.h"
-#include "nn/ops/key_order.h"
 
 namespace ddpm::nn {
 
@@ -36,13 +34,10 @@ at::Tensor AttentionBlock::forward(Branches branches, const ForwardContext& cont
   // Channels-last: pixels become rows of a matrix without a copy.
   const at::Tensor rows = normalised.permute({0, 2, 3, 1}).reshape({n, x.size(2) * x.size(3), channels});
   const Partition& partition = context.partition;
-  auto [queries, keys, values] = project(partition.to_channel_parts(rows), partition);
+  const auto [queries, keys, values] = project(partition.to_channel_parts(rows), partition);
   const int64_t heads_here = heads_ / to_q_.weight().split.parts;
-  keys = partition.gather(keys);
-  values = partition.gather(values);
-  if (options_.in_any_order && keys.is_cpu()) std::tie(keys, values) = in_order_of_keys(keys, values, heads_here);
   const auto attend = for_inference_ && !at::GradMode::is_enabled() ? attention_inference : nn::attention;
-  const at::Tensor mixed = attend(queries, keys, values, heads_here);
+  const at::Tensor mixed = attend(queries, partition.gather(keys), partition.gather(values), heads_here);
   const at::Tensor y =
       to_out_.forward(mixed, partition).view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
   return options_.output_scale == 1.0 ? y : y / options_.output_scale;

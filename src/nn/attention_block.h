@@ -23,7 +23,6 @@ struct AttentionOptions {
   int64_t head_dim = 8;                  ///< channels that one head sees
   std::optional<GroupNormOptions> norm;  ///< absent: no normalisation
   double output_scale = 1.0;
-  bool in_any_order = false;  ///< see GroupNormOptions
 };
 
 class AttentionBlock {
