@@ -50,7 +50,7 @@ void describe(config::Section& section, ParallelConfig& c) {
            "With sync_every: how far all copies move, by Nesterov's momentum, towards their average.",
            {.min = 0, .above_min = true})
       .key("outer_momentum", c.outer_momentum,
-           "With sync_every: the momentum of that. Runs of more than fifty outer steps may learn faster with 0.9.",
+           "With sync_every: the momentum of that. Many outer steps may learn faster with 0.9.",
            {.min = 0, .max = 1, .below_max = true})
       .key("offload", c.offload,
            "What is in host memory instead of a GPU's: nothing; optimizer: master weights, moments and averages, "
