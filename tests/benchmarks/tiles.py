@@ -2,11 +2,11 @@
 """Measures what tiles save: the highest resident memory of any rank in steps on a large field, whole and cut.
 
     python3 tests/benchmarks/tiles.py [--size 2048x2048] [--cuts 1,1 4,2] [--channels 16,32] [--steps 2]
-    python3 tests/benchmarks/tiles.py --size 256x256x256 --cuts 1,1,1 2,2,2 --channels 8,16 --bf16 --recompute
+    python3 tests/benchmarks/tiles.py --size 64x64x64 --cuts 1,1,1 2,2,2
 
 Prints a Markdown table: of each cut the plan's peak, the highest resident memory (VmHWM) of any rank, how much less than that
 of one rank this is, the seconds of the last step and its loss. One thread per rank, a UNet of two levels of these channels. The
-whole field of 2,048 x 2,048 takes 10.3 GB, the volume of 256 x 256 x 256 7.2 GB.
+whole field of 2,048 x 2,048 takes 10.3 GB.
 """
 
 import json
