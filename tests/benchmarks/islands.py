@@ -2,6 +2,7 @@
 """Copies of the state that are updated on their own (parallel.sync_every) beside plain data parallelism, over slow links.
 
     sudo python3 tests/benchmarks/islands.py [--mbit 100] [--every 50] [--hosts 2] [--rounds 3] [--steps 600] [--seeds 2]
+                                              [--batch 16] [--outer-momentum 0.5]
 
 Prints two tables: steps per second on emulated hosts (hosts.py), both ways in turns; and the held-out loss after as many steps
 of the same images, which does not depend on the links and is measured without them.
@@ -28,7 +29,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="of the speed; 0: none")
     parser.add_argument("--steps", type=int, default=600, help="of the held-out loss; 0: none")
     parser.add_argument("--seeds", type=int, default=2, help="of the held-out loss")
-    parser.add_argument("--batch", type=int, default=64, help="images of all ranks and step, for the held-out loss")
+    parser.add_argument("--batch", type=int, default=16, help="images of all ranks and step, for the held-out loss")
+    parser.add_argument("--outer-momentum", type=float, default=0.5)
     args = parser.parse_args()
     if args.rounds:
         speed(args)
@@ -38,7 +40,7 @@ def main():
 
 
 def islands(args):
-    return {"sync_every": args.every}
+    return {"sync_every": args.every, "outer_momentum": args.outer_momentum}
 
 
 def config_of(args, name, parallel, **sections):

@@ -2,7 +2,7 @@
 """Measures what tiles save: the highest resident memory of any rank in steps on a large field, whole and cut.
 
     python3 tests/benchmarks/tiles.py [--size 2048x2048] [--cuts 1,1 4,2] [--channels 16,32] [--steps 2]
-    python3 tests/benchmarks/tiles.py --size 64x64x64 --cuts 1,1,1 2,2,2
+    python3 tests/benchmarks/tiles.py --size 64x64x64
 
 Prints a Markdown table: of each cut the plan's peak, the highest resident memory (VmHWM) of any rank, how much less than that
 of one rank this is, the seconds of the last step and its loss. One thread per rank, a UNet of two levels of these channels. The
@@ -20,25 +20,27 @@ from models import CONVOLUTIONS
 def main():
     parser = bench.parser(__doc__)
     parser.add_argument("--size", default="2048x2048", help="of the field: rows and columns, before them the depth")
-    parser.add_argument("--cuts", nargs="+", default=["1,1", "4,2"], help="tiles along each axis")
+    parser.add_argument("--cuts", nargs="+", help="tiles along each axis (default: 1,1 4,2; of volumes 1,1,1 2,2,2)")
     parser.add_argument("--channels", default="16,32", help="of the two levels of the UNet")
     parser.add_argument("--bf16", action="store_true", help="mixed precision instead of float32")
     parser.add_argument("--recompute", action="store_true", help="all blocks in the backward pass")
     parser.add_argument("--steps", type=int, default=2)
     args = parser.parse_args()
+    cuts = args.cuts or (["1,1,1", "2,2,2"] if args.size.count("x") == 2 else ["1,1", "4,2"])
     args.work.mkdir(parents=True, exist_ok=True)
-    fields = args.work / f"fields-{args.size}.h5"
+    fields = args.work / f"fields-{args.size}-{args.steps}.h5"
     if not fields.exists():
         bench.run([bench.ddpm_run.DDPM, "data", "generate", "grf", "--size", args.size, "--count", args.steps,
                    "--output", fields])  # fmt: skip
     rows, first = [], None
-    for cut in args.cuts:
+    for cut in cuts:
         planned, line = measure(args, fields, numbers(cut, ","))
         peak = line["peak_memory_bytes"]
         first = first or peak
         rows.append([cut, f"{planned / 1e9:.2f}", f"{peak / 1e9:.2f}", f"1/{first / peak:.2f}",
                      f"{line['seconds_per_step']:.1f}", f"{line['loss']:.7f}"])  # fmt: skip
-    print(f"A field of {args.size}, GB per rank:\n")
+    how = ("bf16" if args.bf16 else "float32") + (", blocks recomputed" if args.recompute else "")
+    print(f"A field of {args.size}, channels {args.channels}, {how}; GB per rank:\n")
     bench.print_table(["spatial_size", "planned peak", "VmHWM", "of the whole", "seconds per step", "loss"], rows)
     print(bench.machine())
 

@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv3d.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
@@ -15,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "nn/ops/convolution.h"
+#include "nn/ops/volume.h"
 
 namespace ddpm::nn {
 namespace {
@@ -118,6 +120,25 @@ TEST(Convolution, ToOneColumnIsThatOfFloat64InBFloat16) {
     return at::conv2d(x, weight, bias, 2, 1);
   };
   expect_near(halved, reference, inputs);
+}
+
+// LibTorch's own gradient of the weight is not with AMX, and ends the program.
+TEST(Convolution, OfFewPlanesIsThatOfFloat64InBFloat16) {
+  constexpr int64_t kPlanes = 2;
+  constexpr int64_t kSide = 128;
+  const auto image = whole_image({.depth = kPlanes, .width = kSide});
+  const Product ours = [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    const ConvolutionOptions options{.kernel = 3, .dimensions = 3};
+    return volume_of(convolution(image_of_volume(x), weight, bias, options, *image), kPlanes);
+  };
+  const Product reference = [](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+    return at::conv3d(x, weight, bias, 1, 1);
+  };
+  const at::Tensor x = at::randn({1, 8, kPlanes, kSide, kSide}, at::kDouble)
+                           .to(at::kBFloat16)
+                           .contiguous(at::MemoryFormat::ChannelsLast3d)
+                           .requires_grad_();
+  expect_near(ours, reference, {x, leaf({8, 8, 3, 3, 3}, at::kBFloat16), leaf({8}, at::kBFloat16)});
 }
 
 TEST(WantsFloatProducts, NeverInFloat32) { EXPECT_FALSE(wants_float_products(at::ones({1}))); }

@@ -65,7 +65,7 @@ void expect_no_array_options(const CreateOptions& options) {
     throw base::ConfigError("--labels {}: {} is not a file of arrays; wanted auto, folder or none", arrays.labels,
                             source);
   }
-  const auto refuse = [&](const char* option, const std::string& value) {
+  const auto refuse = [&](const char* option, std::string_view value) {
     if (value.empty()) return;
     throw base::ConfigError(
         "{} {}: {} is not a .npy, .npz or HDF5 file or a dataset, whose arrays this option describes", option, value,

@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/file_system.h"
 #include "data/dataset_options.h"
@@ -16,10 +17,10 @@ namespace ddpm::data::prepare {
 /// Pixels of a side of the images that are made of pictures.
 inline constexpr int kMostPictureSide = 4096;
 
-/// An option that names an array, and the name.
+/// An option that names an array, and the name, which lies in ArrayOptions.
 struct NamedArray {
   const char* option;
-  const std::string& name;
+  std::string_view name;
 };
 
 /// What is said of arrays: which one has which role, and what their variables are. "" leaves each to the source.
@@ -37,6 +38,7 @@ struct ArrayOptions {
   std::string units = {};  ///< units of the variables, written in the same way
   std::string transforms = {};  ///< see data/fit_transforms.h
 
+  /// The options that name an array; "": not given.
   [[nodiscard]] std::array<NamedArray, 6> named() const {
     return {{{"--images", images},
              {"--labels", labels},

@@ -23,6 +23,7 @@ using torch::autograd::variable_list;
 
 constexpr const char* kStride = "stride";
 constexpr const char* kPadding = "padding";
+constexpr int64_t kVolumeAxes = 5;  // [N, C, D, H, W]
 
 at::Tensor wide(const at::Tensor& t) { return t.to(at::kFloat); }
 
@@ -121,7 +122,10 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 
 }  // namespace
 
-bool wants_float_products(const at::Tensor& x) { return x.is_cpu() && !has_products(x.scalar_type()); }
+bool wants_float_products(const at::Tensor& x) {
+  return x.is_cpu() &&
+         (!has_products(x.scalar_type()) || (x.dim() == kVolumeAxes && c10::isReducedFloatingType(x.scalar_type())));
+}
 
 at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   return LinearFunction::apply(x, weight, bias_or_zeros(bias, weight));

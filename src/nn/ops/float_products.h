@@ -4,6 +4,9 @@
 // products on the CPU are plain loops, some hundred times slower than float32. Inputs and weights are converted for
 // each product, and what autograd saves stays in the given dtype: a run takes the memory of the reduced precision and
 // the time of float32, and rounds where the hardware would.
+//
+// Convolutions of volumes are computed so on all CPUs: on those with AMX, LibTorch 2.11's (oneDNN's) gradient of
+// bfloat16 weights writes outside of its memory where a volume has few planes (1 to 8 of 96 x 96 pixels).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +15,7 @@
 
 namespace ddpm::nn {
 
-/// Whether products of `x` are to be computed in float32 here.
+/// Whether products of `x` are to be computed in float32 here; [N, C, D, H, W] is a volume.
 bool wants_float_products(const at::Tensor& x);
 
 /// They compute what at::linear and at::conv2d do (at::conv3d, where `padding` has three numbers), with float32
