@@ -7,7 +7,9 @@
 #include <ATen/ops/conv3d.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/linear.h>
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 #include <torch/csrc/autograd/custom_function.h>
@@ -27,19 +29,32 @@ constexpr int64_t kVolumeAxes = 5;  // [N, C, D, H, W]
 
 at::Tensor wide(const at::Tensor& t) { return t.to(at::kFloat); }
 
+#if defined(__x86_64__)
+/// By CPUID, since clang 14 has no name for it.
+bool has_avx512_fp16() {
+  constexpr unsigned kFeatures = 7;
+  constexpr unsigned kAvx512Fp16 = 1U << 23U;
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kAvx512Fp16) != 0;
+}
+#endif
+
 /// What oneDNN asks for before it takes a dtype.
 bool has_products(at::ScalarType dtype) {
 #if defined(__x86_64__)
-  static const bool avx512 = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-                             __builtin_cpu_supports("avx512dq") != 0;
-  static const bool half = __builtin_cpu_supports("avx512fp16") != 0;
-  if (dtype == at::kBFloat16) return avx512;
-  if (dtype == at::kHalf) return half;
+  static const bool kAvx512 = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                              __builtin_cpu_supports("avx512dq") != 0;
+  static const bool kHalf = kAvx512 && has_avx512_fp16();
+  if (dtype == at::kBFloat16) return kAvx512;
+  if (dtype == at::kHalf) return kHalf;
 #elif defined(__aarch64__) && defined(__linux__)
-  static const bool bf16 = (getauxval(AT_HWCAP2) & (1UL << 14U)) != 0;  // HWCAP2_BF16
-  static const bool half = (getauxval(AT_HWCAP) & (1UL << 10U)) != 0;   // HWCAP_ASIMDHP
-  if (dtype == at::kBFloat16) return bf16;
-  if (dtype == at::kHalf) return half;
+  static const bool kBfloat16 = (getauxval(AT_HWCAP2) & (1UL << 14U)) != 0;  // HWCAP2_BF16
+  static const bool kHalf = (getauxval(AT_HWCAP) & (1UL << 10U)) != 0;       // HWCAP_ASIMDHP
+  if (dtype == at::kBFloat16) return kBfloat16;
+  if (dtype == at::kHalf) return kHalf;
 #else
   (void)dtype;
 #endif
