@@ -13,6 +13,7 @@ float16 in units of their largest element: relative error below 3e-4 in norm; th
 """
 
 import argparse
+import itertools
 import json
 import math
 import pathlib
@@ -32,6 +33,7 @@ DIFFUSERS_VERSION = "0.35.2"
 STEP_WEIGHTS, STEP_IMAGE, STEP_TARGET, STEP_TIME, STEP_LABEL = range(5)
 TIMESTEPS = 1000
 FLOAT32_ROUNDS = 3e-6  # what comes into an activation, relative to its root mean square
+MOST_KINKS = 6
 
 SMALL = {
     "block_out_channels": [8, 16],
@@ -150,16 +152,16 @@ def tensor(array):
     return torch.from_numpy(array).double() if array.dtype == np.float32 else torch.from_numpy(array)
 
 
-def differentiated(configuration, seed, step=None):
-    """The model with its gradients, its output and its loss, in float64. `step`: see ShiftedReLU."""
+def differentiated(configuration, seed, kinks=None):
+    """The model with its gradients, its output and its loss, in float64. `kinks`: see KinkedReLU."""
     arguments, images, height, width = configuration
     model = diffusers.UNet2DModel(**arguments).double().eval()  # without dropout
     model.load_state_dict(weights(model, seed))
-    if step is not None:
+    if kinks is not None:
         for module in list(model.modules()):
             for name, child in module.named_children():
                 if isinstance(child, torch.nn.ReLU):
-                    setattr(module, name, ShiftedReLU(step))
+                    setattr(module, name, KinkedReLU(kinks))
     model.time_proj.register_forward_hook(lambda module, arguments, features: features.double())
     x, target, t, labels = map(tensor, inputs(model, images, height, width, seed))
     t, labels = (n.double() if n is not None and n.is_floating_point() else n for n in (t, labels))
@@ -169,27 +171,41 @@ def differentiated(configuration, seed, step=None):
     return model, output, loss
 
 
-class ShiftedReLU(torch.nn.Module):
-    """relu whose derivative jumps at `step` x the root mean square of what comes in, rather than at 0."""
+class Kinks:
+    """What the relus of one forward pass share: how often they were called, which units lie as near to 0 as float32 rounds, and
+    at which of these, pairs of call and place, the slope is the other one."""
 
-    def __init__(self, step):
+    def __init__(self, turned=()):
+        self.turned, self.near, self.calls = turned, [], 0
+
+
+class KinkedReLU(torch.nn.Module):
+    def __init__(self, kinks):
         super().__init__()
-        self.step = step
+        self.kinks = kinks
 
     def forward(self, x):
-        slope = (x > self.step * x.square().mean().sqrt()).to(x.dtype).detach()
+        call, flat = self.kinks.calls, x.detach().reshape(-1)
+        self.kinks.calls += 1
+        near = flat.abs() <= FLOAT32_ROUNDS * flat.square().mean().sqrt()
+        self.kinks.near += [(call, place) for place in near.nonzero()[:, 0].tolist()]
+        slope = (flat > 0).to(x.dtype)
+        for place in (place for turned, place in self.kinks.turned if turned == call):
+            slope[place] = 1 - slope[place]
+        slope = slope.reshape(x.shape)
         return x * slope + (x.relu() - x * slope).detach()
 
 
-def beyond_kinks(configuration, seed, gradients):
-    """Gradients for a derivative of relu that jumps as far off 0 as float32 rounds, on either side: with a unit between, float32
-    may give these. Empty where no unit lies there."""
-    found = {}
-    for name, step in (("above", FLOAT32_ROUNDS), ("below", -FLOAT32_ROUNDS)):
-        moved = gradients_of(differentiated(configuration, seed, step)[0])
-        if not np.allclose(moved, gradients, rtol=1e-9, atol=1e-12):
-            found[f"gradients_{name}"] = moved.astype(np.float32)
-    return found
+def beyond_kinks(configuration, seed):
+    """relu's derivative jumps at 0, and float32 may put a unit that is nearly 0 on either side: the gradients for each choice of
+    such units, [choices, elements]. None where no unit is."""
+    kinks = Kinks()
+    differentiated(configuration, seed, kinks)
+    if len(kinks.near) > MOST_KINKS:
+        raise SystemExit(f"{len(kinks.near)} units lie at relu's jump, at most {MOST_KINKS} are wanted; seed {seed}")
+    choices = [choice for n in range(1, len(kinks.near) + 1) for choice in itertools.combinations(kinks.near, n)]
+    gradients = [gradients_of(differentiated(configuration, seed, Kinks(choice))[0]) for choice in choices]
+    return np.stack(gradients).astype(np.float32) if gradients else None
 
 
 def gradients_of(model):
@@ -227,8 +243,9 @@ def make(configuration, seed, gradient_type=np.float16):
         "config": json.dumps(config),
         "parameters": json.dumps(parameters, separators=(",", ":")),
     }
-    if config["act_fn"] == "relu":
-        tensors |= beyond_kinks(configuration, seed, gradients_of(model))
+    beyond = beyond_kinks(configuration, seed) if config["act_fn"] == "relu" else None
+    if beyond is not None:
+        tensors["gradients_beyond"] = beyond
     return tensors, metadata
 
 
