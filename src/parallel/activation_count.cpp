@@ -5,12 +5,23 @@
 #include <unordered_set>
 #include <utility>
 
+#include "nn/ops/float_products.h"
 #include "nn/saved_tensors.h"
 
 namespace ddpm::parallel {
 namespace {
 
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.storage().nbytes()); }
+
+/// See UnitActivations::float_copies. `pixels`: of all images, where the unit's resolution is highest.
+int64_t float_copies(const nn::Unit& unit, int64_t pixels) {
+  int64_t most = 0;
+  for (const nn::Parameter* p : unit.parameters()) {
+    const at::Tensor& weight = p->value;
+    if (nn::wants_float_volumes(weight)) most = std::max(most, 2 * weight.size(1) + weight.size(0));
+  }
+  return most * pixels * static_cast<int64_t>(sizeof(float));
+}
 
 /// A tensor that is only kept.
 class Kept final : public nn::SavedTensor {
@@ -70,10 +81,13 @@ class CountingExecutor final : public nn::UnitExecutor {
     account.name = unit.name();
     account.activation = bytes_of(state.x);
     const std::size_t skips_before = state.skips.size();
+    int64_t pixels = state.x.numel() / state.x.size(1);
     counter_.begin(account);
     state = run_inner(unit, index, std::move(state), context);
     counter_.end();
     account.activation = std::max(account.activation, bytes_of(state.x));
+    pixels = std::max(pixels, state.x.numel() / state.x.size(1));
+    account.float_copies = float_copies(unit, pixels);
     for (std::size_t i = 0; i < std::min(skips_before, state.skips.size()); ++i) {
       account.skips += bytes_of(state.skips[i]);
     }
@@ -102,6 +116,14 @@ int64_t ActivationCount::peak(layout::Range some, int64_t passes) const {
     highest = std::max(highest, saved + unit.recomputed + unit.skips + 2 * unit.activation);
   }
   return (passes - 1) * saved + highest;
+}
+
+int64_t ActivationCount::float_copies(layout::Range some) const {
+  int64_t most = 0;
+  for (int64_t u = some.begin; u < some.end; ++u) {
+    most = std::max(most, units[static_cast<std::size_t>(u)].float_copies);
+  }
+  return most;
 }
 
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept) {

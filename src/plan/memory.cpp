@@ -119,6 +119,9 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   memory.workspace = static_cast<int64_t>(model.workspace_share *
                                           static_cast<double>(model.all_activation_bytes * a.parallelism.micro_size) /
                                           static_cast<double>(model.activation_images));
+  if (!a.on_device) {
+    memory.workspace += model.float_copy_bytes * a.parallelism.micro_size / model.activation_images;
+  }
   memory.images = images(model, a);
   memory.process = process_bytes;
   const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // ranks of the first island, which saves most

@@ -211,6 +211,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
     const parallel::ActivationCount count = parallel::count_activations(unet, batch, kept);
     int64_t most = 0;
     for (const StageSizes& stage : stages) {
+      sizes.float_copy_bytes = std::max(sizes.float_copy_bytes, count.float_copies(stage.units));
       most = std::max(most, count.peak(stage.units, stage.passes) + stage.arriving_bytes);
     }
     return most;

@@ -119,28 +119,55 @@ int64_t largest_weight(const nn::UNet2D& unet) {
   return most;
 }
 
+/// The allocator's peak in a pass, forward and backward.
+double seen_bytes(const nn::UNet2D& unet, const at::Tensor& x, ActivationCheckpointing kept) {
+  ActivationCheckpointer checkpointer(kept);
+  const at::Tensor t = at::zeros({x.size(0)}, at::kLong);
+  test::AllocationPeak measured;
+  unet.forward(x, t, {}, {.training = true}, nn::whole_image(), checkpointer).sum().backward();
+  for (const nn::Parameter* p : unet.parameters()) p->value.mutable_grad().reset();
+  return static_cast<double>(measured.bytes());
+}
+
 TEST(ActivationCount, PeakIsNearWhatTheAllocatorSees) {
   // So many tiles that the block of a weight's gradient at Winograd's points is full.
   const ActivationBatch batch{.images = 8, .height = 32, .width = 32};
   const at::Tensor x = at::zeros({batch.images, 3, batch.height, batch.width});
-  const at::Tensor t = at::zeros({batch.images}, at::kLong);
   for (const char* name : {"plain", "skip", "k", "residual"}) {
     const nn::UNet2DConfig c = model(name);
     const nn::UNet2D unet = bound(c, at::kFloat, at::kCPU);
     for (const auto kept : kEvery) {
-      ActivationCheckpointer checkpointer(kept);
-      test::AllocationPeak measured;
-      unet.forward(x, t, {}, {.training = true}, nn::whole_image(), checkpointer).sum().backward();
-      for (const nn::Parameter* p : unet.parameters()) p->value.mutable_grad().reset();
+      const double seen = seen_bytes(unet, x, kept);
       const int64_t scratch = nn::kWinogradBlockBytes + nn::winograd_weight_bytes(largest_weight(unet));
       const auto predicted = static_cast<double>(count_activations(c, at::kFloat, batch, kept).peak() + scratch);
-      const auto seen = static_cast<double>(measured.bytes());
       std::printf("%s: predicted %.1f MB, measured %.1f MB, ratio %.3f\n", name, predicted / 1e6, seen / 1e6,
                   predicted / seen);
       // An upsampling by filters has several gradients of twice the sides, of which one is counted.
       const bool filters = name == std::string_view("skip") && kept == ActivationCheckpointing::blocks;
       EXPECT_NEAR(predicted / seen, 1.0, filters ? 0.2 : 0.1) << name;
     }
+  }
+}
+
+TEST(ActivationCount, VolumesInTwoBytesAreConvolvedInFourOnCpus) {
+  nn::UNet2DConfig c = model("plain");
+  c.down_block_types = {"DownBlock2D", "DownBlock2D"};
+  c.up_block_types = {"UpBlock2D", "UpBlock2D"};
+  c.add_attention = false;
+  c.dimensions = 3;
+  c.sample_size = {16, 32, 32};
+  const ActivationBatch batch{.images = 2, .height = 16 * 32, .width = 32};
+  const nn::UNet2D unet = bound(c, at::kBFloat16, at::kCPU);
+  const at::Tensor x = at::zeros({batch.images, 3, batch.height, batch.width});
+  for (const auto kept : {ActivationCheckpointing::none, ActivationCheckpointing::blocks}) {
+    const double seen = seen_bytes(unet, x, kept);
+    const ActivationCount count = count_activations(c, at::kBFloat16, batch, kept);
+    // 64 + 32 channels become 32 in the last block.
+    EXPECT_EQ(count.float_copies({0, std::ssize(count.units)}), (2 * 96 + 32) * x[0][0].numel() * batch.images * 4);
+    const auto predicted = static_cast<double>(count.peak() + count.float_copies({0, std::ssize(count.units)}));
+    std::printf("predicted %.1f MB, measured %.1f MB, ratio %.3f\n", predicted / 1e6, seen / 1e6, predicted / seen);
+    EXPECT_NEAR(predicted / seen, 1.0, 0.1);
+    EXPECT_EQ(count_activations(c, at::kFloat, batch, kept).float_copies({0, std::ssize(count.units)}), 0);
   }
 }
 

@@ -161,6 +161,8 @@ TEST(Memory, ActivationsGrowWithTheMicroBatch) {
   EXPECT_EQ(memory(16).images, 4 * memory(4).images);
   EXPECT_EQ(memory(4).process, 7);
   EXPECT_EQ(memory(4).workspace, 100'000);
+  model.float_copy_bytes = 8 * model.activation_images;
+  EXPECT_EQ(memory(4).workspace, 100'032);
   int64_t sum = 0;
   for (const auto& [kind, bytes] : memory(4).by_kind()) sum += bytes;
   EXPECT_EQ(sum, memory(4).total());

@@ -138,8 +138,11 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 }  // namespace
 
 bool wants_float_products(const at::Tensor& x) {
-  return x.is_cpu() &&
-         (!has_products(x.scalar_type()) || (x.dim() == kVolumeAxes && c10::isReducedFloatingType(x.scalar_type())));
+  return x.is_cpu() && (!has_products(x.scalar_type()) || wants_float_volumes(x));
+}
+
+bool wants_float_volumes(const at::Tensor& x) {
+  return x.dim() == kVolumeAxes && c10::isReducedFloatingType(x.scalar_type());
 }
 
 at::Tensor linear_in_float(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {

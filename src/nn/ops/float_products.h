@@ -17,6 +17,8 @@ namespace ddpm::nn {
 
 /// Whether products of `x` are to be computed in float32 here; [N, C, D, H, W] is a volume.
 bool wants_float_products(const at::Tensor& x);
+/// Whether a CPU convolves volumes like `x`, [N, C, D, H, W], or with weights like it, in float32: those in two bytes.
+bool wants_float_volumes(const at::Tensor& x);
 
 /// They compute what at::linear and at::conv2d do (at::conv3d, where `padding` has three numbers), with float32
 /// arithmetic; the result has the dtype and memory order of x.
