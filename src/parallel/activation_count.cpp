@@ -15,12 +15,15 @@ int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.
 
 /// See UnitActivations::float_copies. `pixels`: of all images, where the unit's resolution is highest.
 int64_t float_copies(const nn::Unit& unit, int64_t pixels) {
-  int64_t most = 0;
+  constexpr int64_t kFloat = sizeof(float);
+  int64_t most = 0;  // of a pixel
   for (const nn::Parameter* p : unit.parameters()) {
     const at::Tensor& weight = p->value;
-    if (nn::wants_float_volumes(weight)) most = std::max(most, 2 * weight.size(1) + weight.size(0));
+    if (!nn::wants_float_volumes(weight)) continue;
+    const int64_t waiting = static_cast<int64_t>(weight.element_size()) * weight.size(1);
+    most = std::max(most, kFloat * (2 * weight.size(1) + weight.size(0)) + waiting);
   }
-  return most * pixels * static_cast<int64_t>(sizeof(float));
+  return most * pixels;
 }
 
 /// A tensor that is only kept.
