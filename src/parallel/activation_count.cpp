@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "nn/ops/float_products.h"
+#include "nn/ops/volume_products.h"
 #include "nn/saved_tensors.h"
 
 namespace ddpm::parallel {
@@ -15,15 +15,15 @@ int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.
 
 /// See UnitActivations::float_copies. `pixels`: of all images, where the unit's resolution is highest.
 int64_t float_copies(const nn::Unit& unit, int64_t pixels) {
-  constexpr int64_t kFloat = sizeof(float);
-  int64_t most = 0;  // of a pixel
+  int64_t most = 0;
   for (const nn::Parameter* p : unit.parameters()) {
     const at::Tensor& weight = p->value;
-    if (!nn::wants_float_volumes(weight)) continue;
-    const int64_t waiting = static_cast<int64_t>(weight.element_size()) * weight.size(1);
-    most = std::max(most, kFloat * (2 * weight.size(1) + weight.size(0)) + waiting);
+    const int64_t copies = nn::volume_copy_bytes(weight, pixels);
+    if (copies == 0) continue;
+    const int64_t waiting = static_cast<int64_t>(weight.element_size()) * weight.size(1) * pixels;
+    most = std::max(most, copies + waiting);
   }
-  return most * pixels;
+  return most;
 }
 
 /// A tensor that is only kept.

@@ -37,8 +37,7 @@ struct UnitActivations {
   int64_t activation = 0;  ///< the larger one of State::x before and after the unit
   int64_t skips = 0;       ///< skips that were made before the unit and are used after it
   /// On CPUs, of volumes in two bytes: what the backward pass of its largest convolution takes in float32
-  /// (nn/ops/float_products.h), the image and its gradient and that of the result. With them the image's gradient by the
-  /// shortcut, in two bytes, which waits.
+  /// (nn/ops/volume_products.h). With it the image's gradient by the shortcut, in two bytes, which waits.
   int64_t float_copies = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "nn/ops/halo_convolution.h"
 #include "nn/ops/meta.h"
 #include "nn/ops/volume.h"
+#include "nn/ops/volume_products.h"
 #include "nn/ops/winograd.h"
 
 namespace ddpm::nn {
@@ -33,9 +34,11 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, const at::Ten
   if (!computes_as_on_cuda(x) && takes_winograd(x, weight, stride, padding)) {
     return winograd_convolution(x, weight, bias);
   }
-  if (wants_float_products(x) || has_one_column_in_bfloat16(x, weight, stride, padding)) {
-    return convolution_in_float(x, weight, bias, stride, padding);
+  const bool one_column = has_one_column_in_bfloat16(x, weight, stride, padding);
+  if (x.is_cpu() && has_volume_products(weight) && !one_column) {
+    return volume_convolution(x, weight, bias, stride, padding);
   }
+  if (wants_float_products(x) || one_column) return convolution_in_float(x, weight, bias, stride, padding);
   if (bias.defined() && computes_as_on_cuda(x)) return add_channel_bias(convolve(x, weight, {}, stride, padding), bias);
   const bool flat = padding.size() == 2;
   if (!x.is_meta()) {

@@ -42,25 +42,6 @@ bool has_avx512_fp16() {
 }
 #endif
 
-/// What oneDNN asks for before it takes a dtype.
-bool has_products(at::ScalarType dtype) {
-#if defined(__x86_64__)
-  static const bool kAvx512 = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-                              __builtin_cpu_supports("avx512dq") != 0;
-  static const bool kHalf = kAvx512 && has_avx512_fp16();
-  if (dtype == at::kBFloat16) return kAvx512;
-  if (dtype == at::kHalf) return kHalf;
-#elif defined(__aarch64__) && defined(__linux__)
-  static const bool kBfloat16 = (getauxval(AT_HWCAP2) & (1UL << 14U)) != 0;  // HWCAP2_BF16
-  static const bool kHalf = (getauxval(AT_HWCAP) & (1UL << 10U)) != 0;       // HWCAP_ASIMDHP
-  if (dtype == at::kBFloat16) return kBfloat16;
-  if (dtype == at::kHalf) return kHalf;
-#else
-  (void)dtype;
-#endif
-  return true;
-}
-
 struct LinearFunction : torch::autograd::Function<LinearFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias) {
@@ -136,6 +117,24 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
 };
 
 }  // namespace
+
+bool has_products(at::ScalarType dtype) {
+#if defined(__x86_64__)
+  static const bool kAvx512 = __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+                              __builtin_cpu_supports("avx512dq") != 0;
+  static const bool kHalf = kAvx512 && has_avx512_fp16();
+  if (dtype == at::kBFloat16) return kAvx512;
+  if (dtype == at::kHalf) return kHalf;
+#elif defined(__aarch64__) && defined(__linux__)
+  static const bool kBfloat16 = (getauxval(AT_HWCAP2) & (1UL << 14U)) != 0;  // HWCAP2_BF16
+  static const bool kHalf = (getauxval(AT_HWCAP) & (1UL << 10U)) != 0;       // HWCAP_ASIMDHP
+  if (dtype == at::kBFloat16) return kBfloat16;
+  if (dtype == at::kHalf) return kHalf;
+#else
+  (void)dtype;
+#endif
+  return true;
+}
 
 bool wants_float_products(const at::Tensor& x) {
   return x.is_cpu() && (!has_products(x.scalar_type()) || wants_float_volumes(x));

@@ -5,8 +5,7 @@
 // each product, and what autograd saves stays in the given dtype: a run takes the memory of the reduced precision and
 // the time of float32, and rounds where the hardware would.
 //
-// Convolutions of volumes are computed so on all CPUs: on those with AMX, LibTorch 2.11's (oneDNN's) gradient of
-// bfloat16 weights writes outside of its memory where a volume has few planes (1 to 8 of 96 x 96 pixels).
+// Convolutions of volumes are computed so on all CPUs, where volume_products.h does not serve.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +14,11 @@
 
 namespace ddpm::nn {
 
+/// Whether this CPU multiplies numbers of this type at a speed that is worth it: what oneDNN asks for before it does.
+bool has_products(at::ScalarType dtype);
 /// Whether products of `x` are to be computed in float32 here; [N, C, D, H, W] is a volume.
 bool wants_float_products(const at::Tensor& x);
-/// Whether a CPU convolves volumes like `x`, [N, C, D, H, W], or with weights like it, in float32: those in two bytes.
+/// Whether `x` is a volume in two bytes, or the weight [O, C, D, H, W] of one.
 bool wants_float_volumes(const at::Tensor& x);
 
 /// They compute what at::linear and at::conv2d do (at::conv3d, where `padding` has three numbers), with float32

@@ -20,6 +20,7 @@
 #include "nn/ops/meta.h"
 #include "nn/ops/remembered.h"
 #include "nn/ops/volume.h"
+#include "nn/ops/volume_products.h"
 #include "nn/ops/winograd.h"
 
 namespace ddpm::nn {
@@ -63,6 +64,7 @@ class ConvolutionAt {
   [[nodiscard]] std::array<at::Tensor, 3> backward(const at::Tensor& dy, const at::Tensor& x,
                                                    std::array<bool, 3> wanted) const {
     if (takes_winograd(x, weight_, 1, padding_)) return winograd_backward(dy, x, weight_, wanted);
+    if (x.is_cpu() && has_volume_products(weight_)) return volume_gradients(dy, x, weight_, 1, padding_, wanted);
     const std::vector<int64_t> outputs = {weight_.size(0)};
     auto [dx, dweight, dbias] =
         at::convolution_backward(dy, x, weight_, at::OptionalIntArrayRef(outputs), ones_, padding_, ones_,
@@ -78,14 +80,16 @@ class ConvolutionAt {
 };
 
 /// The arithmetic's dtype.
-at::ScalarType product_dtype(const at::Tensor& x) { return wants_float_products(x) ? at::kFloat : x.scalar_type(); }
+at::ScalarType product_dtype(const at::Tensor& x, const at::Tensor& weight) {
+  return wants_float_products(x) && !has_volume_products(weight) ? at::kFloat : x.scalar_type();
+}
 
 struct HaloConvolution : torch::autograd::Function<HaloConvolution> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const Partition* partition) {
     const std::span<const Offset> around = partition->neighbours();
     const std::unique_ptr<Trade> trade = partition->trade(around, borders(x, around));
-    const at::ScalarType dtype = product_dtype(x);
+    const at::ScalarType dtype = product_dtype(x, weight);
     const at::Tensor w = weight.to(dtype);
     at::Tensor y = ConvolutionAt({}, w).of(x.to(dtype), bias.to(dtype));
     variable_list saved = trade->wait();
@@ -103,7 +107,7 @@ struct HaloConvolution : torch::autograd::Function<HaloConvolution> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = *(saved.end() - 2);
     const at::ScalarType stored = x.scalar_type();
-    const at::ScalarType dtype = product_dtype(x);
+    const at::ScalarType dtype = product_dtype(x, saved.back());
     const at::Tensor weight = saved.back().to(dtype);
     const at::Tensor dy = gradients[0].to(dtype).contiguous(channels_last_order(x));
     const bool wants_x = context->needs_input_grad(0);
