@@ -20,8 +20,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr const char* kStride = "stride";
-constexpr const char* kPadding = "padding";
 constexpr int64_t kChannels = 8;  // of x: in multiples of it
 constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kBlockBytes = int64_t{32} << 20;  // of the copies of some planes
@@ -69,6 +67,9 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::
 }
 
 struct VolumeConvolution : torch::autograd::Function<VolumeConvolution> {
+  static constexpr const char* kStride = "stride";
+  static constexpr const char* kPadding = "padding";
+
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, int64_t stride, at::IntArrayRef padding) {
     context->save_for_backward({x, weight});
