@@ -107,11 +107,12 @@ at::Tensor volume_convolution(const at::Tensor& x, const at::Tensor& weight, con
 std::array<at::Tensor, 3> volume_gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                                            int64_t stride, at::IntArrayRef padding, std::array<bool, 3> wanted) {
   std::array<at::Tensor, 3> gradients;
+  // The copies are gone before there is a gradient of x.
+  if (wanted[1]) gradients[1] = weight_gradient(dy, x, weight, stride, padding);
   if (wanted[0]) {
     const Gradient gradient{.strides = std::vector<int64_t>(3, stride), .padding = padding.vec()};
     gradients[0] = gradient.of(dy, x, weight, {true, false, false})[0];
   }
-  if (wanted[1]) gradients[1] = weight_gradient(dy, x, weight, stride, padding);
   if (wanted[2]) gradients[2] = dy.sum({0, 2, 3, 4}, /*keepdim=*/false, at::kFloat);
   return gradients;
 }
