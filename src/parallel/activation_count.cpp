@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -16,14 +17,21 @@ int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.
 /// See UnitActivations::float_copies. `pixels`: of all images, where the unit's resolution is highest.
 int64_t float_copies(const nn::Unit& unit, int64_t pixels) {
   int64_t most = 0;
-  for (const nn::Parameter* p : unit.parameters()) {
-    const at::Tensor& weight = p->value;
-    const int64_t copies = nn::volume_copy_bytes(weight, pixels);
-    if (copies == 0) continue;
-    const int64_t waiting = static_cast<int64_t>(weight.element_size()) * weight.size(1) * pixels;
-    most = std::max(most, copies + waiting);
-  }
+  for (const nn::Parameter* p : unit.parameters()) most = std::max(most, nn::volume_copy_bytes(p->value, pixels));
   return most;
+}
+
+/// The formula, with what `on_the_way` says of a unit.
+template <typename OnTheWay>
+int64_t peak_of(std::span<const UnitActivations> units, layout::Range some, int64_t passes, OnTheWay on_the_way) {
+  int64_t saved = 0;
+  int64_t highest = 0;
+  for (int64_t u = some.begin; u < some.end; ++u) {
+    const UnitActivations& unit = units[static_cast<std::size_t>(u)];
+    saved += unit.saved;
+    highest = std::max(highest, saved + unit.recomputed + unit.skips + on_the_way(unit));
+  }
+  return (passes - 1) * saved + highest;
 }
 
 /// A tensor that is only kept.
@@ -111,22 +119,13 @@ int64_t ActivationCount::saved() const {
 }
 
 int64_t ActivationCount::peak(layout::Range some, int64_t passes) const {
-  int64_t saved = 0;
-  int64_t highest = 0;
-  for (int64_t u = some.begin; u < some.end; ++u) {
-    const UnitActivations& unit = units[static_cast<std::size_t>(u)];
-    saved += unit.saved;
-    highest = std::max(highest, saved + unit.recomputed + unit.skips + 2 * unit.activation);
-  }
-  return (passes - 1) * saved + highest;
+  return peak_of(units, some, passes, [](const UnitActivations& unit) { return 2 * unit.activation; });
 }
 
-int64_t ActivationCount::float_copies(layout::Range some) const {
-  int64_t most = 0;
-  for (int64_t u = some.begin; u < some.end; ++u) {
-    most = std::max(most, units[static_cast<std::size_t>(u)].float_copies);
-  }
-  return most;
+int64_t ActivationCount::peak_on_cpus(layout::Range some, int64_t passes) const {
+  return peak_of(units, some, passes, [](const UnitActivations& unit) {
+    return unit.activation + std::max(unit.activation, unit.float_copies);
+  });
 }
 
 ActivationCount count_activations(const nn::UNet2D& unet, const ActivationBatch& batch, ActivationCheckpointing kept) {

@@ -36,8 +36,8 @@ struct UnitActivations {
   int64_t recomputed = 0;  ///< saved as well without activation checkpointing
   int64_t activation = 0;  ///< the larger one of State::x before and after the unit
   int64_t skips = 0;       ///< skips that were made before the unit and are used after it
-  /// On CPUs, of volumes in two bytes: what the backward pass of its largest convolution takes in float32
-  /// (nn/ops/volume_products.h). With it the image's gradient by the shortcut, in two bytes, which waits.
+  /// On CPUs, of volumes in two bytes: what the backward pass of its largest convolution takes for the sake of float32
+  /// (nn/ops/volume_products.h).
   int64_t float_copies = 0;
 };
 
@@ -50,8 +50,8 @@ struct ActivationCount {
   [[nodiscard]] int64_t peak() const { return peak({0, std::ssize(units)}, 1); }
   /// The peak of some units alone, which have run `passes` forward passes before the first backward.
   [[nodiscard]] int64_t peak(layout::Range some, int64_t passes) const;
-  /// The largest float_copies of some units.
-  [[nodiscard]] int64_t float_copies(layout::Range some) const;
+  /// That of CPUs, where float_copies may take the place of the second gradient on its way.
+  [[nodiscard]] int64_t peak_on_cpus(layout::Range some, int64_t passes) const;
 };
 
 /// Counts one training pass of `unet` as it is bound: parameters on the meta device make it cheap, those on another

@@ -31,7 +31,7 @@ struct ModelSizes {
   int64_t activation_bytes = 0;
   int64_t activation_images = 1;
   int64_t all_activation_bytes = 0;  ///< activation_bytes without checkpointing
-  int64_t float_copy_bytes = 0;      ///< on CPUs, the largest of parallel::UnitActivations::float_copies
+  int64_t float_copy_bytes = 0;      ///< what CPUs take beside them (parallel::ActivationCount::peak_on_cpus)
 
   double tile_share = 1.0;  ///< the largest tile's part of an image's pixels
 

@@ -207,17 +207,20 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
         static_cast<double>(batch.height * batch.width) / static_cast<double>(image.rows() * image.width);
   }
   if (cuts.stages > 1) add_flows(unet, ranges, batch, stages, sizes);
-  const auto peak = [&](parallel::ActivationCheckpointing kept) {
-    const parallel::ActivationCount count = parallel::count_activations(unet, batch, kept);
-    int64_t most = 0;
+  using parallel::ActivationCount;
+  using Peak = int64_t (ActivationCount::*)(layout::Range, int64_t) const;
+  const auto most = [&](const ActivationCount& count, Peak peak) {
+    int64_t bytes = 0;
     for (const StageSizes& stage : stages) {
-      sizes.float_copy_bytes = std::max(sizes.float_copy_bytes, count.float_copies(stage.units));
-      most = std::max(most, count.peak(stage.units, stage.passes) + stage.arriving_bytes);
+      bytes = std::max(bytes, (count.*peak)(stage.units, stage.passes) + stage.arriving_bytes);
     }
-    return most;
+    return bytes;
   };
-  sizes.activation_bytes = peak(checkpointing);
-  sizes.all_activation_bytes = peak(parallel::ActivationCheckpointing::none);
+  const ActivationCount all = parallel::count_activations(unet, batch, parallel::ActivationCheckpointing::none);
+  const ActivationCount kept = parallel::count_activations(unet, batch, checkpointing);
+  sizes.activation_bytes = most(kept, &ActivationCount::peak);
+  sizes.float_copy_bytes = most(kept, &ActivationCount::peak_on_cpus) - sizes.activation_bytes;
+  sizes.all_activation_bytes = most(all, &ActivationCount::peak);
   sizes.image_elements = batch.height * batch.width * std::max(image.channels, model.in_channels);
   sizes.image_bytes = static_cast<int64_t>(image.bytes());
   sizes.activation_images = micro_size;

@@ -122,7 +122,8 @@ int64_t volume_copy_bytes(const at::Tensor& weight, int64_t pixels) {
   const int64_t in = weight.size(1);
   const int64_t out = weight.size(0);
   if (has_volume_products(weight)) return std::min(kFloat * (in + out) * pixels, kBlockBytes);
-  return kFloat * (2 * in + out) * pixels;
+  const int64_t rounded = static_cast<int64_t>(weight.element_size()) * in;
+  return (kFloat * (2 * in + out) + rounded) * pixels;
 }
 
 }  // namespace ddpm::nn
