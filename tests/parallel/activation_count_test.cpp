@@ -164,7 +164,7 @@ TEST(ActivationCount, VolumesInTwoBytesAreConvolvedInFourOnCpus) {
     const ActivationCount count = count_activations(c, at::kBFloat16, batch, kept);
     const layout::Range all{0, std::ssize(count.units)};
     const auto predicted = static_cast<double>(count.peak_on_cpus(all, 1));
-    EXPECT_GT(predicted, 1.1 * static_cast<double>(count.peak()));
+    EXPECT_GT(predicted, static_cast<double>(count.peak()));
     std::printf("predicted %.1f MB, measured %.1f MB, ratio %.3f\n", predicted / 1e6, seen / 1e6, predicted / seen);
     EXPECT_NEAR(predicted / seen, 1.0, 0.1);
     const ActivationCount single = count_activations(c, at::kFloat, batch, kept);
