@@ -5,10 +5,10 @@
 #include <string_view>
 #include <tuple>
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "nn/ops/threads.h"
 #include "nn/ops/winograd_scratch.h"
 #include "parallel/allocation_peak.h"
 
@@ -160,8 +160,7 @@ TEST(ActivationCount, VolumesInTwoBytesAreConvolvedInFourOnCpus) {
   const ActivationBatch batch{.images = 2, .height = 16 * 32, .width = 32};
   const nn::UNet2D unet = bound(c, at::kBFloat16, at::kCPU);
   const at::Tensor x = at::zeros({batch.images, 3, batch.height, batch.width});
-  const int threads = at::get_num_threads();
-  at::set_num_threads(2);  // with one, oneDNN reorders images, which is not counted: 10 MB here
+  const nn::test::Threads two(2);  // with one, oneDNN reorders images, which is not counted: 10 MB here
   for (const auto kept : {ActivationCheckpointing::none, ActivationCheckpointing::blocks}) {
     const double seen = seen_bytes(unet, x, kept);
     const ActivationCount count = count_activations(c, at::kBFloat16, batch, kept);
@@ -173,7 +172,6 @@ TEST(ActivationCount, VolumesInTwoBytesAreConvolvedInFourOnCpus) {
     const ActivationCount single = count_activations(c, at::kFloat, batch, kept);
     EXPECT_EQ(single.peak_on_cpus(all, 1), single.peak());
   }
-  at::set_num_threads(threads);
 }
 
 }  // namespace
