@@ -15,6 +15,7 @@
 #include "denoise/mean_model.h"
 #include "denoise/model_fit.h"
 #include "denoise/model_inputs.h"
+#include "denoise/null_class.h"
 #include "denoise/shared_weights.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
@@ -22,6 +23,7 @@
 #include "interop/diffusers_writer.h"
 #include "interop/model_files.h"
 #include "interop/peft_config.h"
+#include "interop/unet_weights.h"
 #include "run/find_run.h"
 #include "run/run_folder.h"
 #include "run/snapshot.h"
@@ -136,6 +138,13 @@ void set_missing_size(nn::UNet2DConfig& config, const std::vector<int64_t>& side
   if (!problem.empty()) throw base::ConfigError("{}: {}", size, problem);
 }
 
+/// The names are those of classes that the model's table has.
+void expect_known_names(const std::vector<std::string>& names, const nn::UNet2DConfig& config, const base::Path& path) {
+  if (!has_class_table(config) || std::ssize(names) <= *config.num_class_embeds) return;
+  throw base::OutputError("{}: class_names.json names {} classes; the model has {}", path.string(), names.size(),
+                          *config.num_class_embeds);
+}
+
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device,
                            const std::vector<int64_t>& sides) {
   LoadedModel model;
@@ -143,8 +152,10 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     nn::UNet2DConfig config = interop::read_model_config(path);
     set_missing_size(config, sides, path);
     model.unet = std::make_unique<nn::UNet2D>(config);
-    bind(*model.unet, device);
   });
+  // A model that its files do not hold takes no memory.
+  comm::do_on_root(world, [&] { static_cast<void>(interop::UNetWeights(path, expected_shapes(*model.unet))); });
+  comm::agree(world, [&] { bind(*model.unet, device); });
   read_weights(*model.unet, path, world);
   const base::Path pipeline = interop::pipeline_folder(path);
   const std::string origin = (pipeline / interop::kNormalizationName).string();
@@ -159,6 +170,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     model.scheduler = scheduler ? scheduler->json : base::Json::object();
     if (scheduler) model.scheduler_origin = scheduler->path.string();
     model.image.class_names = interop::read_class_names(path);
+    expect_known_names(model.image.class_names, config, path);
     normalization = interop::read_normalization(path);
     if (normalization) {
       model.image.set_normalization(*normalization, origin);

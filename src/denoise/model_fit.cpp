@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "denoise/model_inputs.h"
+#include "denoise/null_class.h"
 #include "denoise/timestep_fit.h"
 
 namespace ddpm::denoise {
@@ -29,6 +30,10 @@ void fit_labels(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
   if (model.num_class_embeds && (*least < 0 || *greatest >= *model.num_class_embeds)) {
     throw base::DatasetError("{}: labels reach from {} to {}, but model.num_class_embeds = {} allows 0 to {}", path,
                              *least, *greatest, *model.num_class_embeds, *model.num_class_embeds - 1);
+  }
+  if (has_class_table(model) && dataset.num_classes() > *model.num_class_embeds) {
+    throw base::DatasetError("{}: names {} classes, but model.num_class_embeds = {}; wanted: {}", path,
+                             dataset.num_classes(), *model.num_class_embeds, dataset.num_classes());
   }
   for (const int64_t label : {*least, *greatest}) {
     const std::string problem = label_problem(model, label);

@@ -1,7 +1,5 @@
 #include "denoise/null_class.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 
 namespace ddpm::denoise {
@@ -14,12 +12,12 @@ int64_t null_class(const nn::UNet2DConfig& model) { return model.num_class_embed
 
 void expect_room_for_null_class(const nn::UNet2DConfig& model, const data::Dataset& dataset) {
   if (dataset.labels().empty()) return;
-  const int64_t greatest = *std::ranges::max_element(dataset.labels());
-  if (greatest < null_class(model)) return;
+  const int64_t classes = dataset.num_classes();
+  if (classes <= null_class(model)) return;
   throw base::DatasetError(
-      "{}: labels reach up to {}, but with diffusion.class_dropout the last class of model.num_class_embeds = {} is "
-      "the null class; wanted: model.num_class_embeds = {}",
-      dataset.path().string(), greatest, *model.num_class_embeds, greatest + 2);
+      "{}: has {} classes, but with diffusion.class_dropout the last one of model.num_class_embeds = {} is the null "
+      "class; wanted: model.num_class_embeds = {}",
+      dataset.path().string(), classes, *model.num_class_embeds, classes + 1);
 }
 
 }  // namespace ddpm::denoise

@@ -18,7 +18,7 @@ bool has_class_table(const nn::UNet2DConfig& model);
 /// Its last row. The model has a class table.
 int64_t null_class(const nn::UNet2DConfig& model);
 
-/// Refuses a set whose labels reach the null class. Throws DatasetError.
+/// Refuses a set one of whose classes, with images or only with a name, is the null class. Throws DatasetError.
 void expect_room_for_null_class(const nn::UNet2DConfig& model, const data::Dataset& dataset);
 
 }  // namespace ddpm::denoise

@@ -199,9 +199,9 @@ struct SampleInputs::State {
 
   /// The classes that may be drawn: without the null class, where training is known to have left out classes.
   [[nodiscard]] int64_t classes() const {
+    const int64_t known = *model.unet->config().num_class_embeds - (model.class_dropout.value_or(0.0) > 0.0 ? 1 : 0);
     const auto named = std::ssize(model.image.class_names);
-    if (named > 0) return named;
-    return *model.unet->config().num_class_embeds - (model.class_dropout.value_or(0.0) > 0.0 ? 1 : 0);
+    return named > 0 ? std::min(named, known) : known;
   }
 
   /// The labels of a dataset must be classes of the model.
@@ -281,6 +281,12 @@ struct SampleInputs::State {
           "the model sees {}, but only {} of its record say what they are; wanted: a run of this program, or its "
           "model folder with normalization.json",
           base::counted(unet.in_channels, "channel"), known);
+    }
+    if (!model.image.fields.empty() && counts.parameters != unet.num_parameters.value_or(0)) {
+      throw base::OutputError(
+          "the model is given {} with each image, but its record says {}; wanted: the normalization.json that was "
+          "written with it",
+          base::counted(unet.num_parameters.value_or(0), "number"), counts.parameters);
     }
     if (dataset) return;
     for (const FieldRole role : {FieldRole::condition, FieldRole::static_values}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -268,6 +269,11 @@ void validate(const SchedulerConfig& c, const std::string& where) {
   if (betas != 0 && betas != c.num_train_timesteps) {
     throw base::ConfigError("{}trained_betas has {} values; {}num_train_timesteps = {} are wanted", where, betas, where,
                             c.num_train_timesteps);
+  }
+  const auto whole = std::ranges::find(c.trained_betas, 1.0);
+  if (whole != c.trained_betas.end() && std::next(whole) != c.trained_betas.end()) {
+    throw base::ConfigError("{}trained_betas[{}] = 1, after which no image is left; wanted: below 1 but for the last",
+                            where, whole - c.trained_betas.begin());
   }
   if (c.rescale_betas_zero_snr && c.num_train_timesteps < 2) {
     throw base::ConfigError("{}rescale_betas_zero_snr needs at least 2 timesteps; {}num_train_timesteps = {}", where,

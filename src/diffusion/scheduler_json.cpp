@@ -23,6 +23,9 @@ bool is_dpmsolver(SamplerType sampler) {
   return sampler == SamplerType::dpmsolver_pp || sampler == SamplerType::dpmsolver_pp_2s;
 }
 
+/// What a network of flow predicts, in the files of schedulers that know others.
+constexpr std::string_view kFlowPrediction = "flow_prediction";
+
 /// What lambda_min_clipped is by default, as Python writes it: JSON has no such number.
 constexpr std::string_view kNoBound = "-Infinity";
 
@@ -85,12 +88,14 @@ const std::vector<OnlyValue>& only_values() {
     return f == Form::flow && (sampler == SamplerType::heun || is_dpmsolver(sampler));
   };
   const auto flow_by_dpmsolver = [](Type sampler, Form f) { return f == Form::flow && is_dpmsolver(sampler); };
+  const auto edm_by_heun = [](Type sampler, Form f) { return f == Form::edm && sampler == SamplerType::heun; };
   static const std::vector<OnlyValue> kValues = {
       {"use_exponential_sigmas", false, solver},
       {"use_beta_sigmas", false, solver},
       {"use_lu_lambdas", false, dpmsolver},
       {"use_karras_sigmas", false, flow_by_others},
       {"final_sigmas_type", "zero", flow_by_dpmsolver},
+      {"final_sigmas_type", "zero", edm_by_heun},
       {"use_dynamic_shifting", false, any},
       {"invert_sigmas", false, any},
       {"stochastic_sampling", false, any},
@@ -117,6 +122,11 @@ void expect_supported(const base::Json& json, SamplerType sampler, Formulation f
     if (found == json.end() || found->is_null() || *found == wanted || !counts(sampler, formulation)) continue;
     throw base::OutputError("{}: {} = {} is not supported with {} of {}; wanted: {}", origin, key, found->dump(),
                             base::name_of(sampler), base::name_of(formulation), wanted.dump());
+  }
+  // diffusers takes "epsilon" where nothing stands.
+  if (is_true(json, "use_flow_sigmas") && text_at(json, "prediction_type") != kFlowPrediction) {
+    throw base::OutputError("{}: use_flow_sigmas = true with prediction_type = {} is not supported; wanted: \"{}\"",
+                            origin, json.value("prediction_type", base::Json("epsilon")).dump(), kFlowPrediction);
   }
   const auto terminal = json.find("shift_terminal");
   if (terminal != json.end() && !terminal->is_null()) {
@@ -215,7 +225,7 @@ Formulation formulation_of(const base::Json& json, const std::string& origin) {
         origin, base::excerpt(*name), scheduler_class(Formulation::ddpm), scheduler_class(Formulation::edm),
         scheduler_class(Formulation::flow));
   }
-  const bool flows = is_true(json, "use_flow_sigmas") || text_at(json, "prediction_type") == "flow_prediction";
+  const bool flows = is_true(json, "use_flow_sigmas") || text_at(json, "prediction_type") == kFlowPrediction;
   return *formulation == Formulation::ddpm && flows ? Formulation::flow : *formulation;
 }
 

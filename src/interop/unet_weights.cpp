@@ -23,6 +23,8 @@ namespace {
 
 constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
 constexpr const char* kIndexName = "diffusion_pytorch_model.safetensors.index.json";
+/// What folders of weights in two bytes add to the names of their files.
+constexpr auto kVariants = std::to_array<const char*>({"fp16", "bf16"});
 
 base::Json read_index(const base::Path& path) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20U;
@@ -69,16 +71,18 @@ std::vector<base::Path> weights_files(const base::Path& folder, WeightIndex& ind
   for (const char* name : {kWeightsName, kFieldWeights}) {
     if (base::is_there(unet / name)) return {unet / name};
   }
-  const base::Path index_file = unet / kIndexName;
-  if (base::is_there(index_file)) {
+  const auto indexed = [&](const base::Path& index_file) -> std::vector<base::Path> {
     index = parse_weight_index(read_index(index_file), index_file.string());
     std::set<base::Path> files;
     for (const auto& [weight, file] : index) files.insert(unet / file);
     return {files.begin(), files.end()};
-  }
-  for (const char* variant : {"fp16", "bf16"}) {
+  };
+  if (base::is_there(unet / kIndexName)) return indexed(unet / kIndexName);
+  for (const char* variant : kVariants) {
     const base::Path file = unet / fmt::format("diffusion_pytorch_model.{}.safetensors", variant);
     if (base::is_there(file)) return {file};
+    const base::Path index_file = unet / fmt::format("diffusion_pytorch_model.safetensors.index.{}.json", variant);
+    if (base::is_there(index_file)) return indexed(index_file);
   }
   for (const char* pickle : {"diffusion_pytorch_model.bin", "diffusion_pytorch_model.bin.index.json"}) {
     if (!base::is_there(unet / pickle)) continue;

@@ -125,6 +125,44 @@ class SampleInputs(unittest.TestCase):
         beyond = write_set("beyond.h5", labels=np.full(COUNT, 9))
         self.refused(self.sample(self.given, "beyond.npy", "--condition", beyond, check=False), 3, "beyond.h5", "9 to 9", "0 to 3")
 
+    def test_names_beyond_the_classes_are_refused(self):
+        """A class that has a name has a place in the table, with images or without, and the null class is not it."""
+        pictures = WORK / "pictures"
+        shutil.rmtree(pictures, ignore_errors=True)
+        for name in "abc":
+            (pictures / name).mkdir(parents=True)
+            for i in range(4):
+                content = np.random.default_rng(i).integers(0, 256, (SIZE, SIZE, 3), np.uint8)
+                image = pictures / name / f"{i}.png"
+                PIL.Image.fromarray(content).save(image) if name != "c" else image.write_bytes(b"broken")
+        shutil.rmtree(WORK / "named", ignore_errors=True)
+        ddpm("data", "create", pictures, "--labels", "folder", "--size", SIZE, "--output", WORK / "named")
+        for table, dropout, wanted in ((2, 0.0, 3), (3, 0.2, 4)):
+            config = write_config(
+                WORK / "named.toml", WORK / "of-named", WORK / "named", model={"num_class_embeds": table},
+                diffusion={"class_dropout": dropout} if dropout else {},
+            )  # fmt: skip
+            for options in ((), ("--dry-run",)):
+                self.refused(ddpm("train", config, *options, check=False), 3, "3 classes", f"num_class_embeds = {table}", f"wanted: {wanted}" if not dropout else f"= {wanted}")
+        folder = WORK / "six-names"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.classes / "model", folder)
+        (folder / "class_names.json").write_text(json.dumps(list("abcdef")))
+        process = self.sample(folder, "six.npy", "--class-label", "all", "--count", 6, check=False)
+        self.refused(process, 4, "class_names.json names 6 classes", "the model has 4")
+
+    def test_a_record_of_other_parameters_is_refused(self):
+        numbers = np.random.default_rng(1).random((COUNT, 2), np.float32)
+        fields = {"condition": "/condition", "parameters": "/parameters"}
+        path = write_set("both.h5", parameters=numbers)
+        run = train("both", path, fields)
+        record = run / "model" / "normalization.json"
+        whole = json.loads(record.read_text())
+        whole["fields"] = [field for field in whole["fields"] if field["role"] != "parameters"]
+        record.write_text(json.dumps(whole))
+        process = self.sample(run / "model", "both.npy", "--condition", WORK / "plain.h5", check=False)
+        self.refused(process, 4, "2 numbers", "its record says 0", "normalization.json")
+
     def test_images_beside_conditions_are_not_looked_at(self):
         other = write_set("other.h5", channels=5)
         one = self.sample(self.kept, "five.npy", "--condition", other)

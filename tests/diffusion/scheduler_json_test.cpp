@@ -113,11 +113,19 @@ TEST(SchedulerJson, RefusesKeysThatAFormulationHasNoMeaningFor) {
     EXPECT_THAT(problem(karras, sampler), HasSubstr("use_karras_sigmas")) << base::name_of(sampler);
   }
   const char* last = R"({"_class_name": "DPMSolverMultistepScheduler", "use_flow_sigmas": true,
-                         "final_sigmas_type": "sigma_min"})";
+                         "prediction_type": "flow_prediction", "final_sigmas_type": "sigma_min"})";
   for (const auto sampler : {SamplerType::dpmsolver_pp, SamplerType::dpmsolver_pp_2s}) {
     EXPECT_THAT(problem(last, sampler), HasSubstr("final_sigmas_type")) << base::name_of(sampler);
   }
+  const char* noise = R"({"_class_name": "DPMSolverMultistepScheduler", "use_flow_sigmas": true})";
+  EXPECT_THAT(problem(noise, SamplerType::euler), HasSubstr(R"(prediction_type = "epsilon" is not supported)"));
+  const char* edm = R"({"_class_name": "EDMEulerScheduler", "final_sigmas_type": "sigma_min"})";
+  EXPECT_EQ(problem(edm, SamplerType::euler), "");
+  EXPECT_THAT(problem(edm, SamplerType::heun), HasSubstr("final_sigmas_type"));
   EXPECT_THAT(problem(R"({"sigma_min": 2.0, "sigma_max": 1.0})", SamplerType::euler), HasSubstr("sigma_min"));
+  const char* dark = R"({"num_train_timesteps": 3, "trained_betas": [0.5, 1.0, 0.5]})";
+  EXPECT_THAT(problem(dark, SamplerType::ddim), HasSubstr("trained_betas[1] = 1"));
+  EXPECT_EQ(problem(R"({"num_train_timesteps": 2, "trained_betas": [0.5, 1.0]})", SamplerType::ddim), "");
 }
 
 TEST(SchedulerJson, NoBoundOfLambdaIsItsDefault) {

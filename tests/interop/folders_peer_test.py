@@ -147,9 +147,17 @@ class Folders(unittest.TestCase):
         self.assert_drawn(folder)
 
     def test_a_folder_of_one_variant(self):
-        folder = self.save("variant", variant="fp16")
-        self.assertFalse((folder / "unet" / FILE).exists())
-        self.assert_drawn(folder)
+        for name, options in (("variant", {}), ("variant_parts", {"max_shard_size": "60KB"})):
+            folder = self.save(name, variant="fp16", **options)
+            self.assertFalse((folder / "unet" / FILE).exists())
+            self.assert_drawn(folder)
+
+    def test_weights_of_a_smaller_model_take_no_memory_of_the_larger_one(self):
+        folder = self.save("large")
+        config = folder / "unet" / "config.json"
+        large = {"block_out_channels": [65536, 65536], "layers_per_block": 200}
+        config.write_text(json.dumps({**json.loads(config.read_text()), **large}))
+        self.assert_refused(folder, ["does not fit the model", "other shapes", "conv_in.weight is [16, 3, 3, 3]"])
 
     def test_a_pipeline_of_latents_is_refused(self):
         folder = self.save("latents")

@@ -71,13 +71,13 @@ bool released(void* data) {
 }  // namespace
 
 extern "C" int posix_memalign(void** data, std::size_t alignment, std::size_t bytes) noexcept {
-  static auto* const original = next<int(void**, std::size_t, std::size_t)>("posix_memalign");
-  if (bytes < kPage || alignment > kPage) return original(data, alignment, bytes);
+  static auto* const kOriginal = next<int(void**, std::size_t, std::size_t)>("posix_memalign");
+  if (bytes < kPage || alignment > kPage) return kOriginal(data, alignment, bytes);
   *data = guarded(alignment, bytes);
   return *data == nullptr ? ENOMEM : 0;
 }
 
 extern "C" void free(void* data) noexcept {
-  static auto* const original = next<void(void*)>("free");
-  if (data == nullptr || inside || !released(data)) original(data);
+  static auto* const kOriginal = next<void(void*)>("free");
+  if (data == nullptr || inside || !released(data)) kOriginal(data);
 }

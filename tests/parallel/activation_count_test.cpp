@@ -157,7 +157,7 @@ TEST(ActivationCount, VolumesInTwoBytesAreConvolvedInFourOnCpus) {
   c.add_attention = false;
   c.dimensions = 3;
   c.sample_size = {16, 32, 32};
-  const ActivationBatch batch{.images = 2, .height = 16 * 32, .width = 32};
+  const ActivationBatch batch{.images = 2, .height = int64_t{16} * 32, .width = 32};
   const nn::UNet2D unet = bound(c, at::kBFloat16, at::kCPU);
   const at::Tensor x = at::zeros({batch.images, 3, batch.height, batch.width});
   const nn::test::Threads two(2);  // with one, oneDNN reorders images, which is not counted: 10 MB here
