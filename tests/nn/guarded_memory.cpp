@@ -20,8 +20,8 @@ struct Mapping {
 
 // Never destroyed: memory is freed after main(), too.
 std::unordered_map<void*, Mapping>& mappings() {
-  static auto* const all = new std::unordered_map<void*, Mapping>;
-  return *all;
+  static auto* const kAll = new std::unordered_map<void*, Mapping>;
+  return *kAll;
 }
 
 std::mutex mutex;
