@@ -14,10 +14,12 @@ namespace {
 
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.storage().nbytes()); }
 
-/// See UnitActivations::float_copies. `pixels`: of all images, where the unit's resolution is highest.
-int64_t float_copies(const nn::Unit& unit, int64_t pixels) {
+/// See UnitActivations::float_copies. `x`: images where the unit's resolution is highest.
+int64_t float_copies(const nn::Unit& unit, const at::Tensor& x, const nn::Partition& partition) {
   int64_t most = 0;
-  for (const nn::Parameter* p : unit.parameters()) most = std::max(most, nn::volume_copy_bytes(p->value, pixels));
+  for (const nn::Parameter* p : unit.parameters()) {
+    most = std::max(most, nn::volume_copy_bytes(p->value, x.numel() / x.size(1), partition.depth(x)));
+  }
   return most;
 }
 
@@ -92,13 +94,13 @@ class CountingExecutor final : public nn::UnitExecutor {
     account.name = unit.name();
     account.activation = bytes_of(state.x);
     const std::size_t skips_before = state.skips.size();
-    int64_t pixels = state.x.numel() / state.x.size(1);
+    const at::Tensor before = state.x;
     counter_.begin(account);
     state = run_inner(unit, index, std::move(state), context);
     counter_.end();
     account.activation = std::max(account.activation, bytes_of(state.x));
-    pixels = std::max(pixels, state.x.numel() / state.x.size(1));
-    account.float_copies = float_copies(unit, pixels);
+    const bool shrinks = before.size(2) > state.x.size(2);
+    account.float_copies = float_copies(unit, shrinks ? before : state.x, context.partition);
     for (std::size_t i = 0; i < std::min(skips_before, state.skips.size()); ++i) {
       account.skips += bytes_of(state.skips[i]);
     }

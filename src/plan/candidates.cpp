@@ -1,6 +1,7 @@
 #include "plan/candidates.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -124,12 +125,14 @@ const Candidate* cheapest(const std::vector<Candidate>& all) {
 }
 
 const Candidate* fastest(const std::vector<Candidate>& all, int64_t nodes) {
-  const Candidate* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  const auto counts = [&](const Candidate& c) { return c.arrangement.nodes == nodes && c.works(); };
   for (const Candidate& candidate : all) {
-    if (candidate.arrangement.nodes != nodes || !candidate.works()) continue;
-    if (best == nullptr || candidate.time.total() < kFaster * best->time.total()) best = &candidate;
+    if (counts(candidate)) least = std::min(least, candidate.time.total());
   }
-  return best;
+  const auto found = std::ranges::find_if(  // stages ascend
+      all, [&](const Candidate& c) { return counts(c) && kFaster * c.time.total() <= least; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 }  // namespace ddpm::plan

@@ -36,6 +36,19 @@ at::Tensor wide_planes(const at::Tensor& x, int64_t first, int64_t count) {
   return planes;
 }
 
+/// How many planes of dy the weights' gradient takes at once, and how many of x these see.
+struct Block {
+  int64_t planes = 1;
+  int64_t seen = 1;
+
+  /// The most whose copies fit kBlockBytes, or one. `x_plane` and `dy_plane`: bytes of a plane of all images.
+  static Block of(int64_t x_plane, int64_t dy_plane, int64_t kernel, int64_t stride, int64_t depth) {
+    const int64_t most = (kBlockBytes - x_plane * (kernel - stride)) / (x_plane * stride + dy_plane);
+    const int64_t planes = std::clamp<int64_t>(most, 1, depth);
+    return {.planes = planes, .seen = (planes - 1) * stride + kernel};
+  }
+};
+
 /// What convolution_backward is told beside its tensors.
 struct Gradient {
   std::vector<int64_t> strides;
@@ -56,10 +69,10 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::
   const at::Tensor shape = weight.to(at::kFloat);  // of which only the sizes count
   at::Tensor sum = at::zeros(weight.sizes(), weight.options().dtype(at::kFloat));
   const Gradient gradient{.strides = std::vector<int64_t>(3, stride), .padding = {0, padding[1], padding[2]}};
-  const int64_t plane = kFloat * (x.numel() / x.size(2) * stride + dy.numel() / dy.size(2));
-  const int64_t planes = std::max<int64_t>(1, kBlockBytes / plane);
-  for (int64_t begin = 0; begin < dy.size(2); begin += planes) {
-    const int64_t count = std::min(planes, dy.size(2) - begin);
+  const Block block = Block::of(kFloat * (x.numel() / x.size(2)), kFloat * (dy.numel() / dy.size(2)), weight.size(2),
+                                stride, dy.size(2));
+  for (int64_t begin = 0; begin < dy.size(2); begin += block.planes) {
+    const int64_t count = std::min(block.planes, dy.size(2) - begin);
     const at::Tensor seen = wide_planes(x, begin * stride - padding[0], (count - 1) * stride + weight.size(2));
     sum.add_(gradient.of(wide_planes(dy, begin, count), seen, shape, {false, true, false})[1]);
   }
@@ -117,11 +130,15 @@ std::array<at::Tensor, 3> volume_gradients(const at::Tensor& dy, const at::Tenso
   return gradients;
 }
 
-int64_t volume_copy_bytes(const at::Tensor& weight, int64_t pixels) {
+int64_t volume_copy_bytes(const at::Tensor& weight, int64_t pixels, int64_t depth) {
   if (!wants_float_volumes(weight)) return 0;
   const int64_t in = weight.size(1);
   const int64_t out = weight.size(0);
-  if (has_volume_products(weight)) return std::min(kFloat * (in + out) * pixels, kBlockBytes);
+  if (has_volume_products(weight)) {
+    const int64_t plane = kFloat * (pixels / depth);
+    const Block block = Block::of(in * plane, out * plane, weight.size(2), /*stride=*/1, depth);
+    return (in * block.seen + out * block.planes) * plane;
+  }
   const int64_t rounded = static_cast<int64_t>(weight.element_size()) * in;
   return (kFloat * (2 * in + out) + rounded) * pixels;
 }

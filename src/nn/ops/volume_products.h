@@ -25,8 +25,8 @@ at::Tensor volume_convolution(const at::Tensor& x, const at::Tensor& weight, con
 std::array<at::Tensor, 3> volume_gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                                            int64_t stride, at::IntArrayRef padding, std::array<bool, 3> wanted);
 
-/// Bytes that the backward pass of a convolution by `weight` of so many pixels takes on CPUs because it computes in
-/// float32: of volumes in two bytes.
-int64_t volume_copy_bytes(const at::Tensor& weight, int64_t pixels);
+/// Bytes that the backward pass of a convolution by `weight` takes on CPUs because it computes in float32: of volumes
+/// in two bytes, which together have so many pixels, in `depth` planes.
+int64_t volume_copy_bytes(const at::Tensor& weight, int64_t pixels, int64_t depth);
 
 }  // namespace ddpm::nn
