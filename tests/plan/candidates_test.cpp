@@ -72,6 +72,22 @@ TEST(Candidates, TheCheapestThatFitsIsRecommended) {
   EXPECT_NE(text_of(request, candidates(request)).find("Nothing fits"), std::string::npos);
 }
 
+TEST(Candidates, TheFastestGivesWayToALowerStageWithinATenth) {
+  std::vector<Candidate> all(4);
+  const auto with_times = [&](const std::vector<double>& times) {
+    for (std::size_t stage = 0; stage < times.size(); ++stage) {
+      all[stage].arrangement.parallelism.zero_stage = static_cast<int64_t>(stage);
+      all[stage].time.forward = times[stage];
+    }
+    return fastest(all, 1)->arrangement.parallelism.zero_stage;
+  };
+  EXPECT_EQ(with_times({712, 650, 650, 622}), 1);
+  EXPECT_EQ(with_times({684, 650, 650, 622}), 0);
+  EXPECT_EQ(with_times({712, 712, 700, 622}), 3);
+  all[3].fits = false;
+  EXPECT_EQ(with_times({712, 712, 700, 622}), 0);
+}
+
 // Whatever a machine's constants are, updating a share of a small state is not worth three collectives.
 TEST(Candidates, AHigherStageIsRecommendedOnlyWhereALowerOneDoesNotFit) {
   Request request = request_of(1, 8);
