@@ -23,7 +23,6 @@
 #include "interop/diffusers_writer.h"
 #include "interop/model_files.h"
 #include "interop/peft_config.h"
-#include "interop/unet_weights.h"
 #include "run/find_run.h"
 #include "run/run_folder.h"
 #include "run/snapshot.h"
@@ -98,13 +97,11 @@ LoadedAdapters merge_adapters(nn::UNet2D& unet, const nn::LoraConfig& lora, cons
   return loaded;
 }
 
-void read_weights(nn::UNet2D& unet, const base::Path& path, comm::Communicator& world) {
+void fill(nn::UNet2D& unet, const SharedWeights& weights) {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> bound;
   for (nn::Parameter* parameter : unet.parameters()) bound.emplace(parameter->name, parameter->value);
-  SharedWeights(path, expected_shapes(unet), world).for_each([&](const std::string& name, const at::Tensor& values) {
-    bound.at(name).copy_(values);
-  });
+  weights.for_each([&](const std::string& name, const at::Tensor& values) { bound.at(name).copy_(values); });
 }
 
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device,
@@ -153,10 +150,10 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     set_missing_size(config, sides, path);
     model.unet = std::make_unique<nn::UNet2D>(config);
   });
-  // A model that its files do not hold takes no memory.
-  comm::do_on_root(world, [&] { static_cast<void>(interop::UNetWeights(path, expected_shapes(*model.unet))); });
+  // The files are opened first, so that a model that they do not hold takes no memory.
+  const SharedWeights weights(path, expected_shapes(*model.unet), world);
   comm::agree(world, [&] { bind(*model.unet, device); });
-  read_weights(*model.unet, path, world);
+  fill(*model.unet, weights);
   const base::Path pipeline = interop::pipeline_folder(path);
   const std::string origin = (pipeline / interop::kNormalizationName).string();
   std::optional<base::Json> normalization;

@@ -168,8 +168,8 @@ class Cluster:
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def srun(self, *arguments, **how):
-        """`how` is client()'s, here and below."""
-        return self.client("srun", *arguments, **how)
+        """`how` is client()'s, here and below. srun does not tell that a job waits for nodes, which is chance."""
+        return self.client("srun", "--quiet", *arguments, **how)
 
     def sbatch(self, *arguments, **how):
         """Submits a batch script; returns the job's number."""
