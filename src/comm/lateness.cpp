@@ -36,13 +36,13 @@ double SeenTime::seconds(Clock::time_point then, Clock::time_point now) const {
   return std::chrono::duration<double>(seen).count();
 }
 
-std::optional<Verdict> find_late(std::span<const RankState> ranks, double grace_s) {
+std::optional<Verdict> find_late(std::span<const RankState> ranks, int turn) {
   const auto moves_on = [](const RankState& rank) { return rank.progress_age_s() <= rank.phase.deadline_s; };
   const bool moves = std::ranges::any_of(ranks, moves_on);
   const auto is_late = [&](const RankState& rank) {
     if (rank.phase.gone || rank.phase.deadline_s <= 0.0) return false;
     if (rank.phase.by_progress && rank.only_waits() && moves) return false;
-    return rank.in_phase_s() > rank.phase.deadline_s + grace_s;
+    return rank.in_phase_s() > rank.phase.deadline_s + turn * std::min(kBetweenTurns, rank.phase.deadline_s);
   };
   const auto late = std::ranges::find_if(ranks, is_late);
   if (late == ranks.end()) return std::nullopt;

@@ -70,16 +70,20 @@ class SeenTime {
   std::deque<Pause> pauses_;  // the newest at the end
 };
 
+/// The ranks accuse one after the other, so that one of them speaks: rank 0 first, then rank 1, then anybody. These are
+/// the seconds between two turns; for a shorter deadline they are as many as its own.
+inline constexpr double kBetweenTurns = 3.0;
+
 struct Verdict {
   std::size_t rank = 0;  ///< index of the one to blame
   Phase missed;          ///< whose deadline a rank has passed: its own, or that of one that waits for it
 };
 
-/// Once a rank is past its deadline by `grace_s`; where progress counts, one that only waits is not, as long as any
-/// rank gets something done. To blame is one that is silent; otherwise the one that has entered the fewest phases,
-/// since the others wait for it; of equals one that does not wait for others itself, and of those the one that is in
-/// its phase for longest.
-std::optional<Verdict> find_late(std::span<const RankState> ranks, double grace_s);
+/// Once a rank is past its deadline by `turn` times the seconds between turns; where progress counts, one that only
+/// waits is not, as long as any rank gets something done. To blame is one that is silent; otherwise the one that has
+/// entered the fewest phases, since the others wait for it; of equals one that does not wait for others itself, and of
+/// those the one that is in its phase for longest.
+std::optional<Verdict> find_late(std::span<const RankState> ranks, int turn);
 
 /// "is late: 31 s in forward and backward at step 5, silent for 30 s; fault.step_timeout_s = 30", or
 /// "is late: 901 s without progress in data create; DDPM_PROGRESS_TIMEOUT_S = 900"

@@ -25,9 +25,6 @@ namespace {
 constexpr auto kLongestDeparture = std::chrono::seconds(30);
 constexpr auto kBetweenBeats = std::chrono::seconds(1);
 constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
-// Rank 0 acts first, then rank 1, then anybody.
-constexpr double kDeputyGrace = 3.0;
-constexpr double kOwnGrace = 6.0;
 // A rank that ends the job for a reason of its own takes its communicators along first: its reason shall be the one.
 constexpr double kFailureGrace = 2.0;
 
@@ -142,13 +139,13 @@ class Watchdog::Thread {
 
   void judge(const Peers& peers, const std::vector<RankState>& states) {
     const int rank = session_.rank();
-    const double grace = rank == 0 ? 0.0 : rank == 1 ? kDeputyGrace : kOwnGrace;
+    const int turn = std::min(rank, 2);
     const std::string failure = session_.failure();
     if (failure.empty()) healthy_at_ = Clock::now();
-    if (!failure.empty() && seen_.seconds(healthy_at_) > kFailureGrace + grace) {
+    if (!failure.empty() && seen_.seconds(healthy_at_) > kFailureGrace + turn * kBetweenTurns) {
       end_job(rank, "cannot communicate any more: " + failure);
     }
-    const auto late = find_late(states, grace);
+    const auto late = find_late(states, turn);
     if (!late) return;
     const bool is_other = late->rank < peers.ranks.size();
     end_job(is_other ? peers.ranks[late->rank] : rank, describe(states[late->rank], late->missed));
