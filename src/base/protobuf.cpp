@@ -75,7 +75,7 @@ void ProtoMessage::add_bytes(int field, std::span<const std::byte> bytes) {
 }
 
 void ProtoMessage::write(WritableFile& file) const {
-  for (const Piece& piece : pieces_) {
+  for (const BytesPiece& piece : pieces_) {
     file.write(piece.own);
     file.write(piece.borrowed);
   }
@@ -84,7 +84,7 @@ void ProtoMessage::write(WritableFile& file) const {
 std::string ProtoMessage::bytes() const {
   std::string all;
   all.reserve(size_);
-  for (const Piece& piece : pieces_) {
+  for (const BytesPiece& piece : pieces_) {
     all += piece.own;
     for (const std::byte byte : piece.borrowed) all += static_cast<char>(byte);
   }

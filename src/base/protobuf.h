@@ -33,7 +33,7 @@ class ProtoMessage {
 
  private:
   /// Own bytes, then borrowed ones.
-  struct Piece {
+  struct BytesPiece {
     std::string own;
     std::span<const std::byte> borrowed = {};
   };
@@ -43,7 +43,7 @@ class ProtoMessage {
   void put_little_endian(Unsigned bits);
   std::string& own();
 
-  std::vector<Piece> pieces_;
+  std::vector<BytesPiece> pieces_;
   uint64_t size_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxOpenFiles = 64;  // far below the usual limit of 1024 per process
 
 /// A stored slice that holds something of a wanted one.
-struct Part {
+struct SlicePart {
   const ManifestTensor* tensor;
   std::size_t slice;
   const WantedSlice* wanted;
@@ -33,8 +33,9 @@ const ManifestTensor& stored_tensor(const Checkpoint& checkpoint, const TensorSl
 }
 
 /// What is to be read, by file, so that each file is opened once.
-std::map<std::string, std::vector<Part>> plan_reads(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted) {
-  std::map<std::string, std::vector<Part>> parts;
+std::map<std::string, std::vector<SlicePart>> plan_reads(const Checkpoint& checkpoint,
+                                                         std::span<const WantedSlice> wanted) {
+  std::map<std::string, std::vector<SlicePart>> parts;
   for (const WantedSlice& one : wanted) {
     const auto& [slice, bytes] = one;
     validate(slice);
@@ -61,7 +62,7 @@ std::optional<layout::Range> range_in_tensor(const TensorSlice& slice) {
 }
 
 /// Reads one part; returns the number of elements.
-int64_t read_part(const SafetensorsFile& file, const Part& part) {
+int64_t read_part(const SafetensorsFile& file, const SlicePart& part) {
   const TensorSlice stored = part.tensor->slice(part.slice);
   const auto& [wanted, bytes] = *part.wanted;
   const SafetensorsEntry* entry = file.header().find(part.tensor->slices[part.slice].entry);
@@ -95,7 +96,7 @@ void SliceReader::read(std::span<const WantedSlice> wanted) {
   for (const auto& [slice, bytes] : wanted) missing += slice.flat.size();
   for (const auto& [name, parts] : plan_reads(checkpoint_, wanted)) {
     const SafetensorsFile& stored = file(name);
-    for (const Part& part : parts) missing -= read_part(stored, part);
+    for (const SlicePart& part : parts) missing -= read_part(stored, part);
   }
   DDPM_CHECK(missing == 0, "{} elements of {} were not read", missing, checkpoint_.directory.string());
 }

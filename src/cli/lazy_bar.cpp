@@ -14,11 +14,11 @@ LazyBar::LazyBar(std::string label, bool speaks, std::string unit)
 
 void LazyBar::update(int64_t done, int64_t total) {
   if (!bar_) {
-    bar_.emplace(style_, observe::ProgressBar::Options{.label = label_,
-                                                       .unit = unit_,
-                                                       .total = total,
-                                                       .images_per_unit = unit_ == "image" ? 1 : 0,
-                                                       .began = began_});
+    bar_.emplace(style_, observe::ProgressBarOptions{.label = label_,
+                                                     .unit = unit_,
+                                                     .total = total,
+                                                     .images_per_unit = unit_ == "image" ? 1 : 0,
+                                                     .began = began_});
   }
   bar_->update(done);
 }

@@ -25,7 +25,7 @@ RingWork::RingWork(MPI_Comm comm, int tag, Kind kind, std::byte* data, int64_t c
 
 /// In step t, rank r sends part r - 1 - t and receives part r - 2 - t (modulo the number of ranks), so that after n - 1
 /// steps the last part that it received and reduced is its own. A gather begins there.
-RingWork::Piece RingWork::piece(int64_t message, int64_t behind) const {
+RingWork::RingMessage RingWork::piece(int64_t message, int64_t behind) const {
   const int64_t step = message / pieces_ + (kind_ == Kind::all_gather ? ranks_ - 1 : 0);
   const int64_t part = ((rank_ - behind - step) % ranks_ + ranks_) % ranks_;
   const int64_t begin = count_ * part / ranks_;
@@ -41,7 +41,7 @@ std::byte* RingWork::slot(int64_t message) {
 }
 
 void RingWork::send(int64_t message) {
-  const Piece out = outgoing(message);
+  const RingMessage out = outgoing(message);
   const int next = static_cast<int>((rank_ + 1) % ranks_);
   check_mpi(MPI_Isend(out.data, out.count, elements_.type, next, tag_, comm_, &sends_.emplace_back(MPI_REQUEST_NULL)),
             "MPI_Isend");
@@ -62,7 +62,7 @@ void RingWork::receive_ahead() {
   for (; expected_ < std::min(messages_, taken_ + kAhead); ++expected_) {
     const bool reduced = expected_ < reduced_messages();
     if (!reduced && kind_ == Kind::all_reduce && sent_ <= expected_ - reduced_messages()) return;
-    const Piece in = incoming(expected_);
+    const RingMessage in = incoming(expected_);
     check_mpi(MPI_Irecv(reduced ? slot(expected_) : in.data, in.count, elements_.type, previous, tag_, comm_,
                         &receives_[static_cast<std::size_t>(expected_ % kAhead)]),
               "MPI_Irecv");
@@ -76,7 +76,7 @@ bool RingWork::take_received() {
   check_mpi(MPI_Test(&receives_[static_cast<std::size_t>(taken_ % kAhead)], &complete, MPI_STATUS_IGNORE), "MPI_Irecv");
   if (complete == 0) return false;
   if (taken_ < reduced_messages()) {
-    const Piece sum = incoming(taken_);
+    const RingMessage sum = incoming(taken_);
     check_mpi(MPI_Reduce_local(slot(taken_), sum.data, sum.count, elements_.type, elements_.op), "MPI_Reduce_local");
   }
   if (taken_ + pieces_ < messages_) send(taken_ + pieces_);

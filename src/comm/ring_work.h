@@ -42,16 +42,16 @@ class RingWork final : public Work::Impl {
   void wait() override;
 
  private:
-  struct Piece {
+  struct RingMessage {
     std::byte* data;
     int count;
   };
 
   // Messages are numbered in the order in which a rank sends, or receives, them: pieces_ for each step.
   [[nodiscard]] int64_t reduced_messages() const { return kind_ == Kind::all_gather ? 0 : pieces_ * (ranks_ - 1); }
-  [[nodiscard]] Piece outgoing(int64_t message) const { return piece(message, 1); }
-  [[nodiscard]] Piece incoming(int64_t message) const { return piece(message, 2); }
-  [[nodiscard]] Piece piece(int64_t message, int64_t behind) const;
+  [[nodiscard]] RingMessage outgoing(int64_t message) const { return piece(message, 1); }
+  [[nodiscard]] RingMessage incoming(int64_t message) const { return piece(message, 2); }
+  [[nodiscard]] RingMessage piece(int64_t message, int64_t behind) const;
   [[nodiscard]] std::byte* slot(int64_t message);
   void send(int64_t message);
   void find_sent();

@@ -106,11 +106,11 @@ SharedBytes& SharedBytes::operator=(SharedBytes&&) noexcept = default;
 
 std::span<std::byte> SharedBytes::bytes() const { return bytes_; }
 
-void SharedBytes::spread(std::span<const Part> parts) {
+void SharedBytes::spread(std::span<const WrittenBytes> parts) {
   if (!window_) return spread_copies(parts);
   window_->meet();
   if (window_->host.rank() == 0) {
-    for (const Part& part : parts) {
+    for (const WrittenBytes& part : parts) {
       const auto from = static_cast<int>(window_->hosts[static_cast<std::size_t>(part.writer)]);
       window_->firsts.broadcast({bytes_.data() + part.begin, part.end - part.begin, base::DType::u8}, from).wait();
     }
@@ -118,8 +118,8 @@ void SharedBytes::spread(std::span<const Part> parts) {
   window_->meet();
 }
 
-void SharedBytes::spread_copies(std::span<const Part> parts) {
-  for (const Part& part : parts) {
+void SharedBytes::spread_copies(std::span<const WrittenBytes> parts) {
+  for (const WrittenBytes& part : parts) {
     comm_->broadcast({bytes_.data() + part.begin, part.end - part.begin, base::DType::u8}, part.writer).wait();
   }
 }

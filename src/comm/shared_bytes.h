@@ -12,6 +12,13 @@
 
 namespace ddpm::comm {
 
+/// Bytes [begin, end), which rank `writer` has written.
+struct WrittenBytes {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int writer = 0;
+};
+
 class SharedBytes {
  public:
   /// Less than this is not worth sharing: each rank then has a copy.
@@ -32,22 +39,16 @@ class SharedBytes {
   /// Empty after close().
   [[nodiscard]] std::span<std::byte> bytes() const;
 
-  /// Bytes [begin, end), which rank `writer` has written.
-  struct Part {
-    int64_t begin = 0;
-    int64_t end = 0;
-    int writer = 0;
-  };
   /// Collective: each of `parts`, the same on all ranks, reaches all of them. Parts do not overlap, and nobody writes
   /// afterwards.
-  void spread(std::span<const Part> parts);
+  void spread(std::span<const WrittenBytes> parts);
 
   /// Collective: gives the memory back.
   void close();
 
  private:
   struct Window;
-  void spread_copies(std::span<const Part> parts);
+  void spread_copies(std::span<const WrittenBytes> parts);
 
   Communicator* comm_;
   struct Free {

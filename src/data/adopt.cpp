@@ -162,8 +162,8 @@ void fill_table(comm::Communicator& comm, const Path& file, const Adoption& adop
 }
 
 /// Which rank has written which part of a table.
-std::vector<comm::SharedBytes::Part> written_parts(const comm::Communicator& comm, const Adoption& adoption) {
-  std::vector<comm::SharedBytes::Part> parts;
+std::vector<comm::WrittenBytes> written_parts(const comm::Communicator& comm, const Adoption& adoption) {
+  std::vector<comm::WrittenBytes> parts;
   const auto pieces_begin = static_cast<int64_t>(adoption.runs * sizeof(h5::DigestRun));
   const auto sums_begin = pieces_begin + static_cast<int64_t>(adoption.pieces * kSha256Digits);
   const auto size = static_cast<uint64_t>(comm.size());
@@ -192,7 +192,7 @@ Adoption adopt(comm::Communicator& comm, const Path& file, base::FileSystem& fil
   Adoption adoption = parse_adoption(text, file.string());
   comm::SharedBytes table(comm, static_cast<int64_t>(adoption.table_bytes()));
   if (comm.rank() == 0) std::ranges::copy(listing.runs, AdoptionTable(table.bytes(), adoption).runs.begin());
-  const comm::SharedBytes::Part runs{
+  const comm::WrittenBytes runs{
       .begin = 0, .end = static_cast<int64_t>(adoption.runs * sizeof(h5::DigestRun)), .writer = 0};
   table.spread({&runs, 1});
   fill_table(comm, file, adoption, table, progress);

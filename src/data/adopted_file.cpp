@@ -228,7 +228,7 @@ void AdoptedFile::load(comm::Communicator& comm, const Path& sidecar, std::size_
                          found, adoption_.table_sha256);
     }
   });
-  const comm::SharedBytes::Part all{.begin = 0, .end = static_cast<int64_t>(adoption_.table_bytes()), .writer = 0};
+  const comm::WrittenBytes all{.begin = 0, .end = static_cast<int64_t>(adoption_.table_bytes()), .writer = 0};
   table_.spread({&all, 1});
   comm::agree(comm, [&] {
     const AdoptionTable table(table_.bytes(), adoption_);

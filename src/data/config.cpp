@@ -230,7 +230,7 @@ DatasetOptions dataset_options(const DataConfig& c, int threads) {
           .chunk_cache_mib = c.chunk_cache_mib};
 }
 
-ImageOrder::Options order_options(const DataConfig& c) {
+ImageOrderOptions order_options(const DataConfig& c) {
   return {.shuffle = c.shuffle, .block_images = c.block_images, .pool_images = c.pool_images};
 }
 

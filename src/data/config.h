@@ -54,6 +54,6 @@ std::vector<Dataset::Source> train_sources(const DataConfig& c);
 void validate(const DataConfig& c, KeyNames by = KeyNames::configuration);
 /// `threads`: of this rank, that unpack chunks.
 DatasetOptions dataset_options(const DataConfig& c, int threads = 1);
-ImageOrder::Options order_options(const DataConfig& c);
+ImageOrderOptions order_options(const DataConfig& c);
 
 }  // namespace ddpm::data

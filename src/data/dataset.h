@@ -55,7 +55,7 @@ class Dataset {
   /// The last part of the path; of several sets "a, b".
   [[nodiscard]] std::string name() const;
   /// The sets that it is made of.
-  [[nodiscard]] const std::vector<ImageOrder::Part>& parts() const;
+  [[nodiscard]] const std::vector<OrderedSet>& parts() const;
   /// The shards, or the one file.
   [[nodiscard]] const std::vector<Path>& files() const;
   [[nodiscard]] int64_t size() const { return info().count; }

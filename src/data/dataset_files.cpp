@@ -77,7 +77,7 @@ void Dataset::State::make_ring(comm::Communicator& comm, int64_t mib) {
   const std::span<std::byte> bytes = ring_bytes->bytes();
   if (ring_bytes->is_shared()) {
     if (comm.rank() == 0) std::ranges::fill(bytes.first(static_cast<std::size_t>(head)), std::byte{0});
-    const comm::SharedBytes::Part zeros{.begin = 0, .end = head, .writer = 0};
+    const comm::WrittenBytes zeros{.begin = 0, .end = head, .writer = 0};
     ring_bytes->spread({&zeros, 1});
   }
   ring.emplace(bytes);

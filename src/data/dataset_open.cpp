@@ -278,7 +278,7 @@ std::span<std::byte> Dataset::State::set_values(std::size_t field) const {
 }
 
 void Dataset::State::share_index(comm::Communicator& comm) {
-  std::vector<comm::SharedBytes::Part> spread;
+  std::vector<comm::WrittenBytes> spread;
   const auto add = [&](const IndexPart& part, std::size_t shard) {
     const ShardInfo& one = info.shards[shard];
     const int64_t begin = part.begin + one.first * part.row_bytes;

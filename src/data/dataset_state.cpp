@@ -168,7 +168,7 @@ int64_t Dataset::pairs_left_out() const { return state_->pairs_left_out; }
 const std::vector<bool>& Dataset::periodic_axes() const { return state_->periodic; }
 std::string Dataset::name() const { return fmt::format("{}", fmt::join(state_->names, ", ")); }
 
-const std::vector<ImageOrder::Part>& Dataset::parts() const { return state_->parts; }
+const std::vector<OrderedSet>& Dataset::parts() const { return state_->parts; }
 const std::vector<Path>& Dataset::files() const { return state_->paths; }
 const DatasetInfo& Dataset::info() const { return state_->info; }
 const Path& Dataset::path() const { return state_->path; }

@@ -60,7 +60,7 @@ struct Dataset::State {
   Path path;
   std::vector<Path> sources;
   std::vector<std::string> names;         // name of each source, or the last part of its path
-  std::vector<ImageOrder::Part> parts;    // one for each source
+  std::vector<OrderedSet> parts;          // one for each source
   std::vector<std::size_t> first_shards;  // for each source, the place of its first shard in `paths`
   std::vector<Path> paths;                // where the file of each shard lies
   DatasetInfo info;

@@ -75,7 +75,7 @@ void Dataset::State::hold(comm::Communicator& comm) {
     throw base::ConfigError("data.hold: the ranks of a node cannot share {} bytes: /dev/shm has not twice as much room",
                             end);
   });
-  std::vector<comm::SharedBytes::Part> spread;
+  std::vector<comm::WrittenBytes> spread;
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const auto row = static_cast<int64_t>(fields[f].bytes());
     for (int rank = 0; fields[f].is_read_in_blocks() && rank < comm.size(); ++rank) {

@@ -14,7 +14,7 @@ ImageFormat values_format(const Field& field) {
   return {.height = 1, .width = 1, .channels = field.shape.front(), .dtype = field.dtype};
 }
 
-ImageSweep::ImageSweep(const Dataset& dataset, std::size_t field, const Options& options)
+ImageSweep::ImageSweep(const Dataset& dataset, std::size_t field, const ImageSweepOptions& options)
     : dataset_(dataset),
       field_(field),
       mask_(dataset.info().fields.size()),

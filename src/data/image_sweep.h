@@ -16,18 +16,19 @@ namespace ddpm::data {
 /// A field's values as those of an image: of parameters, one pixel with a channel for each.
 ImageFormat values_format(const Field& field);
 
+struct ImageSweepOptions {
+  int64_t most_images = 0;  ///< so many images at most, evenly spaced over the set; 0: all
+  bool masks = true;        ///< whether the visitor is told which pixels of images are valid
+  bool finite = true;       ///< whether an image with a value that is not finite cannot be used
+};
+
 class ImageSweep {
  public:
-  struct Options {
-    int64_t most_images = 0;  ///< so many images at most, evenly spaced over the set; 0: all
-    bool masks = true;        ///< whether the visitor is told which pixels of images are valid
-    bool finite = true;       ///< whether an image with a value that is not finite cannot be used
-  };
   /// Gets an image's values, channels last, and its mask, if there is one.
   using Visitor = std::function<void(std::span<const std::byte> values, std::span<const std::byte> valid)>;
 
   /// `field` is a place in dataset.info().fields, of a field with variables.
-  ImageSweep(const Dataset& dataset, std::size_t field, const Options& options);
+  ImageSweep(const Dataset& dataset, std::size_t field, const ImageSweepOptions& options);
 
   [[nodiscard]] const ImageFormat& format() const { return format_; }
   /// How many images there are to visit; one of a field that all images share.

@@ -59,13 +59,13 @@ void read_window(const Dataset& dataset, const ImageWindows& windows, std::size_
 }
 
 struct BatchLoader::State {
-  State(const Dataset& set, const ImageOrder& image_order, const Options& given)
+  State(const Dataset& set, const ImageOrder& image_order, const BatchLoaderOptions& given)
       : dataset(set), lease(set.lease()), order(image_order), options(given) {}
 
   const Dataset& dataset;
   const std::shared_ptr<const void> lease;
   const ImageOrder order;
-  const Options options;
+  const BatchLoaderOptions options;
   int64_t taken = 0;  // micro-batches given out
   double seconds_waited = 0.0;
 
@@ -235,7 +235,7 @@ MicroBatch BatchLoader::State::take() {
   return batch;
 }
 
-BatchLoader::BatchLoader(const Dataset& dataset, const ImageOrder& order, const Options& options)
+BatchLoader::BatchLoader(const Dataset& dataset, const ImageOrder& order, const BatchLoaderOptions& options)
     : state_(std::make_unique<State>(dataset, order, options)) {
   DDPM_CHECK(order.images() == dataset.size(), "an order of {} images for a set of {}", order.images(), dataset.size());
   DDPM_CHECK(options.first_step >= 0 && options.prefetch >= 0, "first step {}, prefetch {}", options.first_step,

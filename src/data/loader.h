@@ -47,20 +47,20 @@ constexpr int64_t read_together_bytes(int64_t tiles) { return kReadTogetherBytes
 int64_t micro_batches_held(int64_t prefetch, int64_t batch_bytes, int64_t batches,
                            int64_t together_bytes = kReadTogetherBytes);
 
+struct BatchLoaderOptions {
+  layout::BatchLayout layout;
+  int64_t rank = 0;                                    ///< this rank's number among the data-parallel ranks
+  int64_t first_step = 0;                              ///< steps already done
+  int64_t end_step = 0;                                ///< steps of the whole run: the first that is not read
+  int64_t prefetch = 2;                                ///< micro-batches read ahead, at least; 0 reads in next()
+  std::optional<ImageWindows> windows = std::nullopt;  ///< read in place of whole images
+  int64_t together_bytes = kReadTogetherBytes;
+};
+
 class BatchLoader {
  public:
-  struct Options {
-    layout::BatchLayout layout;
-    int64_t rank = 0;                                    ///< this rank's number among the data-parallel ranks
-    int64_t first_step = 0;                              ///< steps already done
-    int64_t end_step = 0;                                ///< steps of the whole run: the first that is not read
-    int64_t prefetch = 2;                                ///< micro-batches read ahead, at least; 0 reads in next()
-    std::optional<ImageWindows> windows = std::nullopt;  ///< read in place of whole images
-    int64_t together_bytes = kReadTogetherBytes;
-  };
-
   /// Starts reading at once. `dataset` and its communicator must outlive the loader; nothing here is collective.
-  BatchLoader(const Dataset& dataset, const ImageOrder& order, const Options& options);
+  BatchLoader(const Dataset& dataset, const ImageOrder& order, const BatchLoaderOptions& options);
   /// Stops the thread after the one read that it is in, of a few MiB at most, or of one chunk of a chunked file, or of
   /// a whole image that is compared before its first window.
   ~BatchLoader();

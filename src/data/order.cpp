@@ -18,12 +18,12 @@ constexpr uint64_t kFirstPool = 1;  // pool p: kFirstPool + p
 constexpr double kMostSlots = 0x1p53;  // a set has fewer slots in an epoch than this
 
 /// How often each part is read in an epoch; the least weight counts as 1.
-std::vector<int64_t> slots_of(const std::vector<ImageOrder::Part>& parts) {
+std::vector<int64_t> slots_of(const std::vector<OrderedSet>& parts) {
   DDPM_CHECK(!parts.empty(), "no set");
   double least = parts.front().weight;
-  for (const ImageOrder::Part& part : parts) least = std::min(least, part.weight);
+  for (const OrderedSet& part : parts) least = std::min(least, part.weight);
   std::vector<int64_t> slots;
-  for (const ImageOrder::Part& part : parts) {
+  for (const OrderedSet& part : parts) {
     const double wanted = std::round(part.weight / least * static_cast<double>(part.count));
     if (!(wanted < kMostSlots)) {
       throw base::ConfigError("data.train: a weight of {} beside one of {}: an epoch would have {} images of the set",
@@ -36,20 +36,20 @@ std::vector<int64_t> slots_of(const std::vector<ImageOrder::Part>& parts) {
 
 }  // namespace
 
-int64_t images_per_epoch(const std::vector<ImageOrder::Part>& parts) {
+int64_t images_per_epoch(const std::vector<OrderedSet>& parts) {
   int64_t slots = 0;
   for (const int64_t share : slots_of(parts)) slots += share;
   return slots;
 }
 
-ImageOrder::ImageOrder(const std::vector<Part>& parts, uint64_t seed, const Options& options)
+ImageOrder::ImageOrder(const std::vector<OrderedSet>& parts, uint64_t seed, const ImageOrderOptions& options)
     : ImageOrder(images_per_epoch(parts), seed, options) {
   if (parts.size() == 1) return;
   set_slots_ = slots_of(parts);
-  for (const Part& part : parts) sets_.emplace_back(part.count, seed, options);
+  for (const OrderedSet& part : parts) sets_.emplace_back(part.count, seed, options);
 }
 
-ImageOrder::ImageOrder(int64_t count, uint64_t seed, const Options& options)
+ImageOrder::ImageOrder(int64_t count, uint64_t seed, const ImageOrderOptions& options)
     : count_(count),
       seed_(seed),
       shuffle_(options.shuffle),

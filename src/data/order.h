@@ -1,7 +1,7 @@
 // The order in which training reads its images: a pure function of the slot, in constant memory.
 //
 // Slot k = step · global_size + p (step from 0, p the position in the global batch) reads image permutation(e, k mod N)
-// with epoch e = k div N; of several sets, see ImageOrder::Part. A run that goes on with another set begins an epoch at
+// with epoch e = k div N; of several sets, see OrderedSet. A run that goes on with another set begins an epoch at
 // its first slot there. Each epoch reads each image once, for any N; ranks and micro-batches play no part.
 #pragma once
 
@@ -19,25 +19,25 @@ enum class Shuffle : uint8_t {
 };
 constexpr auto names_of(Shuffle /*type*/) { return std::to_array<std::string_view>({"block", "full", "none"}); }
 
+struct ImageOrderOptions {
+  Shuffle shuffle = Shuffle::block;
+  int64_t block_images = 128;
+  int64_t pool_images = 4096;  ///< rounded down to whole blocks, at least one
+};
+
+/// One of the sets that are read together. In an epoch each image of a set of weight w is read w / w' times in the
+/// mean, where w' is the least weight; each set has an order of its own, and their images come evenly mixed.
+struct OrderedSet {
+  int64_t count = 0;  ///< images (> 0), which follow those of the parts before
+  double weight = 1.0;
+};
+
 class ImageOrder {
  public:
-  struct Options {
-    Shuffle shuffle = Shuffle::block;
-    int64_t block_images = 128;
-    int64_t pool_images = 4096;  ///< rounded down to whole blocks, at least one
-  };
-
-  /// One of the sets that are read together. In an epoch each image of a set of weight w is read w / w' times in the
-  /// mean, where w' is the least weight; each set has an order of its own, and their images come evenly mixed.
-  struct Part {
-    int64_t count = 0;  ///< images (> 0), which follow those of the parts before
-    double weight = 1.0;
-  };
-
   /// `count` images (> 0), keyed by the run's seed.
-  ImageOrder(int64_t count, uint64_t seed, const Options& options);
+  ImageOrder(int64_t count, uint64_t seed, const ImageOrderOptions& options);
   /// The images of several sets, one after the other.
-  ImageOrder(const std::vector<Part>& parts, uint64_t seed, const Options& options);
+  ImageOrder(const std::vector<OrderedSet>& parts, uint64_t seed, const ImageOrderOptions& options);
 
   /// Has `slot` begin `epoch`: slots before it were of another set.
   void begin(int64_t slot, int64_t epoch);
@@ -70,6 +70,6 @@ class ImageOrder {
 };
 
 /// Slots of an epoch over these sets: their images, where all weights are equal.
-int64_t images_per_epoch(const std::vector<ImageOrder::Part>& parts);
+int64_t images_per_epoch(const std::vector<OrderedSet>& parts);
 
 }  // namespace ddpm::data

@@ -35,10 +35,10 @@ void write(const at::Tensor& buffer, int64_t offset, const void* from, std::size
 void BatchStager::put(const data::MicroBatch& batch) {
   DDPM_CHECK(empty(), "a batch is there already, of step {}", ahead_->step);
   const BufferLayout layout(batch);
-  Slot& slot = slots_.at(next_slot_);
+  BatchInFlight& slot = slots_.at(next_slot_);
   next_slot_ = (next_slot_ + 1) % slots_.size();
   if (!slot.host.defined()) {
-    for (Slot& each : slots_) allocate(each, layout.end);
+    for (BatchInFlight& each : slots_) allocate(each, layout.end);
   }
   DDPM_CHECK(slot.host.numel() == layout.end, "a micro-batch of {} bytes, after some of {}", layout.end,
              slot.host.numel());
@@ -74,7 +74,7 @@ StoredBatch BatchStager::take() {
   return *std::exchange(ahead_, std::nullopt);
 }
 
-void BatchStager::allocate(Slot& slot, int64_t bytes) {
+void BatchStager::allocate(BatchInFlight& slot, int64_t bytes) {
   slot.host = at::empty({bytes}, at::TensorOptions(at::kByte).pinned_memory(!device_.is_cpu()));
   slot.device = at::empty({bytes}, at::TensorOptions(at::kByte).device(device_));
   stream_.keep(slot.device);

@@ -34,18 +34,18 @@ class BatchStager {
   StoredBatch take();
 
  private:
-  struct Slot {
+  struct BatchInFlight {
     at::Tensor host;    // bytes: the step, then the values of each field
     at::Tensor device;  // the same
     device::CopyStream::Mark copied;
     device::CopyStream::Mark used;
   };
-  void allocate(Slot& slot, int64_t bytes);
+  void allocate(BatchInFlight& slot, int64_t bytes);
 
   std::vector<data::Field> fields_;
   at::Device device_;
   device::CopyStream stream_;
-  std::vector<Slot> slots_;
+  std::vector<BatchInFlight> slots_;
   std::size_t next_slot_ = 0;
   std::optional<StoredBatch> ahead_;
 };

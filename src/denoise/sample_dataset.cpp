@@ -76,7 +76,7 @@ class SampleWriter {
     if (!bar_) {
       bar_.emplace(observe::progress_style(observe::ProgressChoice::automatic, runtime_.log.speaks(),
                                            base::stderr_is_terminal()),
-                   observe::ProgressBar::Options{.label = "sample", .unit = "sample", .first = done, .total = total});
+                   observe::ProgressBarOptions{.label = "sample", .unit = "sample", .first = done, .total = total});
     }
     bar_->update(done);
   }

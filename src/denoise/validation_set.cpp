@@ -87,7 +87,7 @@ void expect_like(const TrainedImages& training, const data::Dataset& validation)
 
 }  // namespace
 
-ValidationSet::ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world)
+ValidationSet::ValidationSet(data::Dataset dataset, const ValidationSetOptions& options, comm::Communicator& world)
     : dataset_(std::move(dataset)),
       options_(options),
       world_(world),
@@ -162,7 +162,7 @@ at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& 
   return at::tensor(numbers, at::kDouble).view({size(), levels, channels});
 }
 
-ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
+ValidationSet make_validation_set(data::Dataset dataset, const ValidationSetOptions& options,
                                   const TrainedImages& trained, const nn::UNet2DConfig& model,
                                   comm::Communicator& world) {
   comm::expect_same(world, "validation set", dataset.content_hash());

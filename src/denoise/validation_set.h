@@ -26,24 +26,24 @@
 
 namespace ddpm::denoise {
 
+struct ValidationSetOptions {
+  int64_t images = 0;  ///< how many of the first ones are used; 0: all
+  int64_t batch = 1;   ///< images per rank and forward pass
+  uint64_t seed = 0;
+  diffusion::DiffusionConfig diffusion = {};
+  bool positions = false;  ///< the model is given where each pixel lies
+  Patch patch = {};        ///< windows as in training: one of each image is validated on
+  at::Device device = at::kCPU;
+  layout::Mesh mesh = {};      ///< the ranks of the communicator
+  layout::Tiling tiling = {};  ///< how images, or their windows, are cut into tiles; where they are, cut() is called
+};
+
 class ValidationSet {
  public:
-  struct Options {
-    int64_t images = 0;  ///< how many of the first ones are used; 0: all
-    int64_t batch = 1;   ///< images per rank and forward pass
-    uint64_t seed = 0;
-    diffusion::DiffusionConfig diffusion = {};
-    bool positions = false;  ///< the model is given where each pixel lies
-    Patch patch = {};        ///< windows as in training: one of each image is validated on
-    at::Device device = at::kCPU;
-    layout::Mesh mesh = {};      ///< the ranks of the communicator
-    layout::Tiling tiling = {};  ///< how images, or their windows, are cut into tiles; where they are, cut() is called
-  };
-
   /// `world` outlives this object.
-  ValidationSet(data::Dataset dataset, const Options& options, comm::Communicator& world);
+  ValidationSet(data::Dataset dataset, const ValidationSetOptions& options, comm::Communicator& world);
 
-  /// The partition of Options::tiling for the model, and for the regression that is subtracted.
+  /// The partition of ValidationSetOptions::tiling for the model, and for the regression that is subtracted.
   void cut(const nn::Partition& partition, const nn::Partition& of_mean) {
     partition_ = &partition;
     mean_partition_ = &of_mean;
@@ -80,7 +80,7 @@ class ValidationSet {
   [[nodiscard]] data::MicroBatch read(layout::Range range) const;
 
   data::Dataset dataset_;
-  Options options_;
+  ValidationSetOptions options_;
   comm::Communicator& world_;
   diffusion::ForwardProcess process_;
   Windows windows_;
@@ -104,7 +104,7 @@ struct TrainedImages {
 /// Makes a validation set of `dataset`. Throws DatasetError's code on all ranks when its images are not like those of
 /// `trained`, which `model` fits: size, type, normalization, labels and the names of their classes must agree, and so
 /// must all fields that are given with images. They get the transforms of `trained`. Collective.
-ValidationSet make_validation_set(data::Dataset dataset, const ValidationSet::Options& options,
+ValidationSet make_validation_set(data::Dataset dataset, const ValidationSetOptions& options,
                                   const TrainedImages& trained, const nn::UNet2DConfig& model,
                                   comm::Communicator& world);
 

@@ -59,7 +59,7 @@ DeviceUpdate::DeviceUpdate(const UpdateContext& context)
   const int64_t size = optim::kRecordSize + 2 * context_.sizes.losses + context_.sizes.votes;
   record_ = at::zeros({size}, device.dtype(at::kDouble));
   const auto pinned = at::TensorOptions(at::kDouble).pinned_memory(!record_.is_cpu());
-  for (Slot& slot : slots_) {
+  for (StepInFlight& slot : slots_) {
     slot.sent = at::zeros({size}, pinned);
     slot.home = at::zeros({size}, pinned);
   }
@@ -157,7 +157,7 @@ void DeviceUpdate::sum_over_ranks() {
 }
 
 void DeviceUpdate::submit() {
-  Slot& slot = slot_of(submitted_++);
+  StepInFlight& slot = slot_of(submitted_++);
   slot.home.copy_(record_, /*non_blocking=*/true);
   slot.copied = copies_.mark_caller();
 }
@@ -165,7 +165,7 @@ void DeviceUpdate::submit() {
 UpdateVerdict DeviceUpdate::finish(std::span<double> sums) {
   DDPM_CHECK(finished_ < submitted_, "no step is under way");
   if (last_) expect_in_step(*last_, context_.scaler.state(), context_.state.progress.applied_updates);
-  Slot& slot = slot_of(finished_++);
+  StepInFlight& slot = slot_of(finished_++);
   {
     const base::Waiting waiting;  // for the device, which may itself wait for other ranks
     slot.copied.wait();

@@ -37,14 +37,16 @@ class DeviceUpdate final : public Update {
 
  private:
   /// What travels with a step under way, in pinned memory, laid out as record_.
-  struct Slot {
+  struct StepInFlight {
     at::Tensor sent;
     at::Tensor home;
     device::CopyStream::Mark copied;
   };
   void send_counters();
   void sum_over_ranks();
-  [[nodiscard]] Slot& slot_of(int64_t step) { return slots_.at(static_cast<std::size_t>(step) % slots_.size()); }
+  [[nodiscard]] StepInFlight& slot_of(int64_t step) {
+    return slots_.at(static_cast<std::size_t>(step) % slots_.size());
+  }
 
   UpdateContext context_;
   optim::UpdateSchedule schedule_;
@@ -53,7 +55,7 @@ class DeviceUpdate final : public Update {
   at::Tensor scalars_;
   at::Tensor record_;  // optim::UpdateRecord, losses, votes, all of them summed; this rank's losses
   device::CopyStream copies_;
-  std::array<Slot, 2> slots_;
+  std::array<StepInFlight, 2> slots_;
   int64_t submitted_ = 0;
   int64_t finished_ = 0;
   std::optional<optim::UpdateRecord> last_;  // record of the step that finished last

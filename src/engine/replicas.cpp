@@ -51,7 +51,7 @@ uint64_t fingerprint_of_common(const TrainingState& state) {
 uint64_t fingerprint_of_uncut(const TrainingState& state) {
   uint64_t sum = 0;
   uint64_t index = 0;
-  for (const parallel::ParameterArena::Entry& entry : state.arena.entries()) {
+  for (const parallel::ArenaEntry& entry : state.arena.entries()) {
     if (entry.split.cuts()) continue;
     sum += fingerprint_of(state.arena.working().narrow(0, entry.range.begin, entry.range.size()), index);
     index += static_cast<uint64_t>(entry.range.size());

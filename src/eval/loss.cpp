@@ -184,13 +184,13 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
   const nn::UNet2DConfig& unet = loaded.model.unet->config();
   data::Dataset dataset = open_data(loaded, options, world);
   LossTable table;
-  denoise::ValidationSet::Options wanted{.images = options.count,
-                                         .batch = options.batch,
-                                         .seed = options.seed,
-                                         .diffusion = loaded.diffusion,
-                                         .positions = loaded.model.image.positions,
-                                         .device = options.device,
-                                         .mesh = layout::Mesh({{layout::Axis::replicate, world.size()}}, world.size())};
+  denoise::ValidationSetOptions wanted{.images = options.count,
+                                       .batch = options.batch,
+                                       .seed = options.seed,
+                                       .diffusion = loaded.diffusion,
+                                       .positions = loaded.model.image.positions,
+                                       .device = options.device,
+                                       .mesh = layout::Mesh({{layout::Axis::replicate, world.size()}}, world.size())};
   comm::agree(world, [&] {
     if (options.count > dataset.size()) {
       throw base::DatasetError("--count {}: {} holds {}", options.count, options.data.string(),

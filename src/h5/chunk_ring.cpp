@@ -27,7 +27,7 @@ std::atomic<uint64_t>& ChunkRing::place_of(const ChunkKey& key) const {
 }
 
 void ChunkRing::put(const ChunkKey& key, std::span<const std::byte> values) {
-  const uint64_t bytes = (sizeof(Entry) + values.size() + kLineBytes - 1) / kLineBytes * kLineBytes;
+  const uint64_t bytes = (sizeof(ChunkHeader) + values.size() + kLineBytes - 1) / kLineBytes * kLineBytes;
   if (bytes > ring_.size() / 4) return;
   constexpr int kTries = 100;
   for (int tries = 0; head_->writing.exchange(1, std::memory_order_acquire) != 0; ++tries) {
@@ -40,7 +40,7 @@ void ChunkRing::put(const ChunkKey& key, std::span<const std::byte> values) {
   head_->end.store(begin + bytes);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // who sees bytes of this entry also sees the new end
   std::byte* const to = &ring_[begin % ring_.size()];
-  const Entry entry{.key = key, .bytes = values.size()};
+  const ChunkHeader entry{.key = key, .bytes = values.size()};
   std::memcpy(to, &entry, sizeof(entry));
   std::memcpy(to + sizeof(entry), values.data(), values.size());
   place_of(key).store(begin + 1, std::memory_order_release);
@@ -54,7 +54,7 @@ bool ChunkRing::read(const ChunkKey& key, std::span<const Line> lines, std::span
   const auto is_there = [&] { return head_->end.load() <= begin + ring_.size(); };
   if (!is_there()) return false;
   const std::byte* const from = &ring_[begin % ring_.size()];
-  Entry entry;
+  ChunkHeader entry;
   std::memcpy(&entry, from, sizeof(entry));
   if (entry.key != key || entry.bytes > ring_.size() - begin % ring_.size() - sizeof(entry)) return false;
   for (const Line& line : lines) {

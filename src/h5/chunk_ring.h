@@ -41,7 +41,7 @@ class ChunkRing {
     std::atomic<uint64_t> places[kPlaces]{};  // NOLINT(modernize-avoid-c-arrays): by hash; where an entry is, plus 1
   };
   /// Stands before the values.
-  struct Entry {
+  struct ChunkHeader {
     ChunkKey key = {};
     uint64_t bytes = 0;
   };

@@ -17,20 +17,20 @@ enum class ProgressStyle : uint8_t { off, lines, bar };
 /// otherwise lines.
 ProgressStyle progress_style(ProgressChoice setting, bool speaks, bool terminal);
 
+struct ProgressBarOptions {
+  std::string label;                           ///< "train", "sample", "data create"
+  std::string unit = "step";                   ///< what is counted
+  int64_t first = 0;                           ///< already done before this process began
+  int64_t total = 0;                           ///< all there is to do
+  int64_t images_per_unit = 1;                 ///< for images/s; 0 shows units/s instead
+  std::optional<double> began = std::nullopt;  ///< when the work began, by the bar's clock; absent: now
+  double line_every_s = 30.0;                  ///< plain lines
+  double draw_every_s = 0.2;                   ///< bar
+};
+
 class ProgressBar {
  public:
-  struct Options {
-    std::string label;                           ///< "train", "sample", "data create"
-    std::string unit = "step";                   ///< what is counted
-    int64_t first = 0;                           ///< already done before this process began
-    int64_t total = 0;                           ///< all there is to do
-    int64_t images_per_unit = 1;                 ///< for images/s; 0 shows units/s instead
-    std::optional<double> began = std::nullopt;  ///< when the work began, by the bar's clock; absent: now
-    double line_every_s = 30.0;                  ///< plain lines
-    double draw_every_s = 0.2;                   ///< bar
-  };
-
-  ProgressBar(ProgressStyle style, Options options, Clock now = steady_clock(), std::FILE* out = stderr);
+  ProgressBar(ProgressStyle style, ProgressBarOptions options, Clock now = steady_clock(), std::FILE* out = stderr);
   /// Ends a bar's line, so that what is printed next stands on its own.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
@@ -45,7 +45,7 @@ class ProgressBar {
   void draw(int64_t done, const std::string& status);
 
   ProgressStyle style_;
-  Options options_;
+  ProgressBarOptions options_;
   Clock now_;
   std::FILE* out_;
   double began_;

@@ -27,8 +27,6 @@ void validate(const PrecisionConfig& c);
 /// after loss_scale_window applied steps in a row. Without fp16 the scale stays 1.
 class LossScaler {
  public:
-  using State = LossScaleState;
-
   /// `skip_nonfinite`: how many steps in a row may be skipped without fp16.
   explicit LossScaler(const PrecisionConfig& config, int64_t skip_nonfinite = 0);
 
@@ -43,12 +41,12 @@ class LossScaler {
   /// row, and without fp16 after skip_nonfinite of them.
   void update(bool found_inf);
 
-  [[nodiscard]] const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }
+  [[nodiscard]] const LossScaleState& state() const { return state_; }
+  void set_state(const LossScaleState& state) { state_ = state; }
 
  private:
   LossScaleRule rule_;
-  State state_;
+  LossScaleState state_;
 };
 
 }  // namespace ddpm::optim

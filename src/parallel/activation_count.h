@@ -34,7 +34,7 @@ struct UnitActivations {
   std::string name;
   int64_t saved = 0;       ///< kept from forward until the unit's backward
   int64_t recomputed = 0;  ///< saved as well without activation checkpointing
-  int64_t activation = 0;  ///< the larger one of State::x before and after the unit
+  int64_t activation = 0;  ///< the larger one of UnitState::x before and after the unit
   int64_t skips = 0;       ///< skips that were made before the unit and are used after it
   /// On CPUs, of volumes in two bytes: what the backward pass of its largest convolution takes for the sake of float32
   /// (nn/ops/volume_products.h).

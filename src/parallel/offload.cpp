@@ -30,7 +30,7 @@ OffloadedUpdate::OffloadedUpdate(ParameterArena& arena, int64_t chunk)
   }
   const bool device = !arena.gradient().is_cpu();
   const auto host = at::TensorOptions().pinned_memory(device);
-  for (Slot& slot : slots_) {
+  for (ChunkInFlight& slot : slots_) {
     slot.gradient = at::empty({longest}, host.dtype(at::kFloat));
     // Other weights go up straight from the master weights, or stay.
     if (device && arena.mixed_precision() && arena.sharding().offload == Offload::optimizer) {
@@ -46,7 +46,7 @@ void OffloadedUpdate::start() {
 
 void OffloadedUpdate::fetch(std::size_t chunk) {
   const auto& [piece, range] = chunks_[chunk];
-  Slot& slot = slot_of(chunk);
+  ChunkInFlight& slot = slot_of(chunk);
   down_.copy(slot.gradient.narrow(0, 0, range.size()), part(arena_.gradient_pieces()[piece], range));
   slot.fetched = down_.mark();
 }
@@ -56,7 +56,7 @@ void OffloadedUpdate::run(const UpdateChunk& update) {
   up_.after_caller();  // what still reads the old weights
   for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     const auto& [piece, range] = chunks_[chunk];
-    Slot& slot = slot_of(chunk);
+    ChunkInFlight& slot = slot_of(chunk);
     slot.fetched.wait();
     update(piece, range, {slot.gradient.const_data_ptr<float>(), static_cast<std::size_t>(range.size())});
     send(chunk);
@@ -70,7 +70,7 @@ void OffloadedUpdate::send(std::size_t chunk) {
   const at::Tensor master = part(arena_.master()[piece], range);
   const at::Tensor working = part(working_[piece], range);
   if (working.is_alias_of(master)) return;  // float32 weights that stay in host memory
-  Slot& slot = slot_of(chunk);
+  ChunkInFlight& slot = slot_of(chunk);
   if (!slot.weights.defined()) {
     up_.copy(working, master);
     return;

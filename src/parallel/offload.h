@@ -48,7 +48,7 @@ class OffloadedUpdate {
     std::size_t piece;
     layout::Range range;
   };
-  struct Slot {
+  struct ChunkInFlight {
     at::Tensor gradient;
     at::Tensor weights;  // in the compute dtype
     device::CopyStream::Mark fetched;
@@ -57,12 +57,12 @@ class OffloadedUpdate {
 
   void fetch(std::size_t chunk);
   void send(std::size_t chunk);
-  Slot& slot_of(std::size_t chunk) { return slots_[chunk % kOffloadChunks]; }
+  ChunkInFlight& slot_of(std::size_t chunk) { return slots_[chunk % kOffloadChunks]; }
 
   ParameterArena& arena_;
   StateBuffer working_;
   std::vector<Chunk> chunks_;
-  std::array<Slot, kOffloadChunks> slots_;
+  std::array<ChunkInFlight, kOffloadChunks> slots_;
   device::CopyStream down_;
   device::CopyStream up_;
 };

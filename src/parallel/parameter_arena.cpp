@@ -103,7 +103,7 @@ void ParameterArena::bind() {
           {segment.size()}, gradient_.options().dtype(working_.scalar_type())));  // untouched: it costs no memory
     }
   }
-  for (const Entry& entry : entries_) {
+  for (const ArenaEntry& entry : entries_) {
     const bool gathered = sharding_.cuts_weights();
     const auto unit = static_cast<std::size_t>(entry.unit);
     const at::Tensor& whole = gathered ? unit_weights_[unit] : working_;
@@ -132,7 +132,7 @@ void ParameterArena::adopt_unit(std::size_t unit, const at::Tensor& values) {
 }
 
 int64_t ParameterArena::parameter_count() const {
-  return std::accumulate(entries_.begin(), entries_.end(), int64_t{0}, [](int64_t sum, const Entry& entry) {
+  return std::accumulate(entries_.begin(), entries_.end(), int64_t{0}, [](int64_t sum, const ArenaEntry& entry) {
     return sum + entry.split.times() * entry.range.size();
   });
 }
@@ -162,7 +162,7 @@ StateBuffer ParameterArena::pieces_of(const at::Tensor& buffer, bool whole) cons
 StateBuffer ParameterArena::own_pieces_of(const StateBuffer& state) const {
   StateBuffer own;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    for (const Entry& entry : entries_) {
+    for (const ArenaEntry& entry : entries_) {
       const layout::Range kept = layout::intersect(pieces_[i], entry.range);
       if (kept.empty() || !entry.split.cuts()) continue;
       own.push_back(state[i].narrow(0, kept.begin - pieces_[i].begin, kept.size()));
@@ -183,13 +183,15 @@ at::Tensor ParameterArena::working_part(std::size_t segment) const {
   return working_.narrow(0, sharding_.cuts_weights() ? layout_.shard_offset(segment) : part.begin, part.size());
 }
 
-bool ParameterArena::is_kernel(const Entry& entry) { return nn::is_kernel(entry.shape); }
+bool ParameterArena::is_kernel(const ArenaEntry& entry) { return nn::is_kernel(entry.shape); }
 
 at::Tensor ParameterArena::flatten(const at::Tensor& tensor) { return nn::stored_run(tensor); }
 
-at::Tensor ParameterArena::view(const at::Tensor& run, const Entry& entry) { return nn::view_of_run(run, entry.shape); }
+at::Tensor ParameterArena::view(const at::Tensor& run, const ArenaEntry& entry) {
+  return nn::view_of_run(run, entry.shape);
+}
 
-void ParameterArena::assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const {
+void ParameterArena::assign(const StateBuffer& state, const ArenaEntry& entry, const at::Tensor& tensor) const {
   const at::Tensor run = flatten(nn::part_of(tensor, entry.split));
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const layout::Range kept = layout::intersect(pieces_[i], entry.range);

@@ -67,21 +67,21 @@ struct Sharding {
 /// One float32 tensor per piece that this rank keeps (ParameterArena::pieces).
 using StateBuffer = std::vector<at::Tensor>;
 
+struct ArenaEntry {
+  std::string name;
+  std::vector<int64_t> shape;
+  layout::Range range;  ///< elements of the flat buffer, without padding
+  int unit = 0;
+  at::Tensor* value = nullptr;
+  base::Split split = {};
+};
+
 class ParameterArena {
  public:
-  struct Entry {
-    std::string name;
-    std::vector<int64_t> shape;
-    layout::Range range;  ///< elements of the flat buffer, without padding
-    int unit = 0;
-    at::Tensor* value = nullptr;
-    base::Split split = {};
-  };
-
   ParameterArena(const std::vector<ArenaParameter>& parameters, at::ScalarType compute_dtype, at::Device device,
                  const Sharding& sharding = {});
 
-  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  [[nodiscard]] const std::vector<ArenaEntry>& entries() const { return entries_; }
   [[nodiscard]] const Sharding& sharding() const { return sharding_; }
   [[nodiscard]] const layout::ShardLayout& layout() const { return layout_; }
   /// Elements of a whole flat buffer, padding included.
@@ -121,13 +121,13 @@ class ParameterArena {
   [[nodiscard]] bool mixed_precision() const { return mixed_precision_; }
 
   /// Whether the entry is a convolution's weight, whose second axis lies last in the buffer.
-  [[nodiscard]] static bool is_kernel(const Entry& entry);
+  [[nodiscard]] static bool is_kernel(const ArenaEntry& entry);
   /// A weight as the one-dimensional run of values that a flat buffer holds (nn::stored_run).
   [[nodiscard]] static at::Tensor flatten(const at::Tensor& tensor);
   /// Returns a view of such a run of values in the entry's shape.
-  [[nodiscard]] static at::Tensor view(const at::Tensor& run, const Entry& entry);
+  [[nodiscard]] static at::Tensor view(const at::Tensor& run, const ArenaEntry& entry);
   /// Copies what this rank keeps of `entry` from `tensor`, the whole one, in any dtype and any order in memory.
-  void assign(const StateBuffer& state, const Entry& entry, const at::Tensor& tensor) const;
+  void assign(const StateBuffer& state, const ArenaEntry& entry, const at::Tensor& tensor) const;
 
   /// Casts the master weights into this rank's parts of the working weights; nothing to do when they are one.
   void refresh_working();
@@ -141,7 +141,7 @@ class ParameterArena {
   [[nodiscard]] StateBuffer own_pieces_of(const StateBuffer& state) const;
 
   Sharding sharding_;
-  std::vector<Entry> entries_;
+  std::vector<ArenaEntry> entries_;
   layout::ShardLayout layout_;
   std::vector<layout::Range> pieces_;
   bool mixed_precision_ = false;

@@ -30,9 +30,9 @@ std::vector<layout::Range> stages_of(const nn::UNet2D& unet, int64_t stages,
 std::vector<layout::Range> cut_model(nn::UNet2D& unet, int64_t stages, const std::vector<int64_t>& stage_units,
                                      int64_t part, int64_t parts);
 
-/// How many tensors a State has, some of which may be undefined.
+/// How many tensors a UnitState has, some of which may be undefined.
 std::size_t value_count(const nn::UnitState& state);
-/// A tensor of a State: 0 to 3 are x, temb, embedding and picture, and 4 + i is skip i.
+/// A tensor of a UnitState: 0 to 3 are x, temb, embedding and picture, and 4 + i is skip i.
 at::Tensor& state_value(nn::UnitState& state, std::size_t index);
 
 /// A tensor that a stage gets from another, or gives to it.

@@ -26,7 +26,7 @@ std::string title_of(const Figures& figures) {
                                      : "Training report: " + base::counted(figures.records.size(), "run");
 }
 
-struct Part {
+struct PagePart {
   std::string html;
   const char* id;
   const char* name;
@@ -54,18 +54,18 @@ std::string scripts(const Figures& figures) {
 }  // namespace
 
 std::string to_page(const Figures& figures) {
-  const std::array parts = {Part{state_section(figures), "state", "State"},
-                            Part{curves_section(figures), "curves-of-runs", "Curves"},
-                            Part{pictures_section(figures), "pictures", "Pictures"},
-                            Part{evaluation_section(figures), "evaluation", "Evaluation"},
-                            Part{configuration_section(figures), "configuration", "Configuration"},
-                            Part{checkpoints_section(figures), "checkpoints", "Checkpoints"},
-                            Part{use_section(figures), "use", "Use of the machine"},
-                            Part{proposal_section(figures), "proposal", "For a proposal"},
-                            Part{remarks_section(figures), "remarks", "Remarks"}};
+  const std::array parts = {PagePart{state_section(figures), "state", "State"},
+                            PagePart{curves_section(figures), "curves-of-runs", "Curves"},
+                            PagePart{pictures_section(figures), "pictures", "Pictures"},
+                            PagePart{evaluation_section(figures), "evaluation", "Evaluation"},
+                            PagePart{configuration_section(figures), "configuration", "Configuration"},
+                            PagePart{checkpoints_section(figures), "checkpoints", "Checkpoints"},
+                            PagePart{use_section(figures), "use", "Use of the machine"},
+                            PagePart{proposal_section(figures), "proposal", "For a proposal"},
+                            PagePart{remarks_section(figures), "remarks", "Remarks"}};
   std::string links;
   std::string body;
-  for (const Part& part : parts) {
+  for (const PagePart& part : parts) {
     if (part.html.empty()) continue;
     links += fmt::format("<a href=\"#{}\">{}</a>\n", part.id, part.name);
     body += part.html;

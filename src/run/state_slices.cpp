@@ -7,10 +7,10 @@ namespace ddpm::run {
 namespace {
 
 using layout::Range;
-using Entry = parallel::ParameterArena::Entry;
+using parallel::ArenaEntry;
 
 /// Elements `range` of the entry in storage order; `run` holds just those.
-void append_views(const std::string& name, const Entry& entry, Range range, const at::Tensor& run,
+void append_views(const std::string& name, const ArenaEntry& entry, Range range, const at::Tensor& run,
                   std::vector<StateView>& views) {
   const checkpoint::TensorSlice held = part_slice(name, base::DType::f32, entry.shape, entry.split);
   if (!parallel::ParameterArena::is_kernel(entry)) {
@@ -65,7 +65,7 @@ std::vector<StateView> state_views(const parallel::ParameterArena& arena, const 
     const Range piece = arena.pieces()[i];
     const Range share = layout::aligned_part(piece.size(), replica.count, replica.index, layout::kFlatAlignment);
     const Range mine{piece.begin + share.begin, piece.begin + share.end};
-    for (const Entry& entry : arena.entries()) {
+    for (const ArenaEntry& entry : arena.entries()) {
       const Range kept = layout::intersect(mine, entry.range);
       if (kept.empty() || !(entry.split.cuts() || replica.has_shared)) continue;
       append_views(prefix + entry.name, entry, {kept.begin - entry.range.begin, kept.end - entry.range.begin},

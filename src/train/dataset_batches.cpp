@@ -4,7 +4,8 @@
 
 namespace ddpm::train {
 
-DatasetBatches::DatasetBatches(ModelTrainer& trainer, const data::Dataset& dataset, const Options& options)
+DatasetBatches::DatasetBatches(ModelTrainer& trainer, const data::Dataset& dataset,
+                               const DatasetBatchesOptions& options)
     : trainer_(trainer),
       dataset_(dataset),
       options_(options),
@@ -15,11 +16,11 @@ DatasetBatches::DatasetBatches(ModelTrainer& trainer, const data::Dataset& datas
 denoise::ModelBatch DatasetBatches::next(const MicroBatchPosition& position) {
   if (!loader_) {
     loader_.emplace(dataset_, order_,
-                    data::BatchLoader::Options{.layout = trainer_.placement().layout,
-                                               .rank = trainer_.placement().data_parallel_rank(),
-                                               .first_step = position.step,
-                                               .end_step = trainer_.config().steps,
-                                               .prefetch = options_.prefetch});
+                    data::BatchLoaderOptions{.layout = trainer_.placement().layout,
+                                             .rank = trainer_.placement().data_parallel_rank(),
+                                             .first_step = position.step,
+                                             .end_step = trainer_.config().steps,
+                                             .prefetch = options_.prefetch});
   }
   const double waited = loader_->seconds_waited();
   const denoise::StoredBatch stored = feeder_.next(*loader_);

@@ -16,19 +16,18 @@
 
 namespace ddpm::train {
 
+struct DatasetBatchesOptions {
+  data::ImageOrderOptions order = {};
+  int64_t prefetch = 2;                                              ///< micro-batches read ahead, at least
+  std::optional<denoise::Augmentation> augmentation = std::nullopt;  ///< none: images as they are
+};
+
 /// Which image stands at which position of which step is a function of run.seed and the set (data/order.h), so training
 /// is the same on any number of ranks, and a resumed run continues with the images that come next.
 class DatasetBatches {
  public:
-  struct Options {
-    data::ImageOrder::Options order = {};
-    int64_t prefetch = 2;                                              ///< micro-batches read ahead, at least
-    std::optional<denoise::Augmentation> augmentation = std::nullopt;  ///< none: images as they are
-  };
-
   /// Trainer and dataset outlive this object. Nothing is read before the first next(), and nothing is collective.
-  DatasetBatches(ModelTrainer& trainer, const data::Dataset& dataset, const Options& options);
-  DatasetBatches(ModelTrainer& trainer, const data::Dataset& dataset) : DatasetBatches(trainer, dataset, Options()) {}
+  DatasetBatches(ModelTrainer& trainer, const data::Dataset& dataset, const DatasetBatchesOptions& options = {});
 
   /// The micro-batch of `position`, for the loss function, which asks for each of its positions once and in turn:
   /// images float32 [n, C, H, W], channels-last in memory, by the set's transforms (of uint8 in [-1, 1]); class labels,
@@ -39,7 +38,7 @@ class DatasetBatches {
  private:
   ModelTrainer& trainer_;
   const data::Dataset& dataset_;
-  Options options_;
+  DatasetBatchesOptions options_;
   data::ImageOrder order_;
   denoise::ModelInputs inputs_;
   denoise::BatchFeeder feeder_;

@@ -103,7 +103,7 @@ ProgressDisplay::ProgressDisplay(const observe::LoggingConfig& config, int64_t t
 
 void ProgressDisplay::begin() {
   bar_.emplace(observe::progress_style(config_.progress, log_.speaks(), base::stderr_is_terminal()),
-               observe::ProgressBar::Options{
+               observe::ProgressBarOptions{
                    .label = "train", .first = progress_.step, .total = total_steps_, .images_per_unit = global_size_});
 }
 

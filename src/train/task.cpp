@@ -61,7 +61,7 @@ std::optional<data::ImageWindows> Task::windows_to_read() const {
   return denoise::windows_to_read(windows(), fitted.patch, dataset);
 }
 
-data::BatchLoader::Options Task::loading(int64_t first_step, int64_t end_step) const {
+data::BatchLoaderOptions Task::loading(int64_t first_step, int64_t end_step) const {
   return {.layout = place.layout,
           .rank = place.data_parallel_rank(),
           .first_step = first_step,

@@ -47,7 +47,7 @@ struct Task {
   /// What is read in place of whole images.
   [[nodiscard]] std::optional<data::ImageWindows> windows_to_read() const;
   /// The options of this rank's loader, for steps from `first_step` on.
-  [[nodiscard]] data::BatchLoader::Options loading(int64_t first_step, int64_t end_step) const;
+  [[nodiscard]] data::BatchLoaderOptions loading(int64_t first_step, int64_t end_step) const;
   /// The whole of a run that is trained on the set alone.
   [[nodiscard]] DataPeriod period() const;
   /// Collective; writes nothing, and settles diffusion.clip_sample in `configuration`. Throws ConfigError for a batch

@@ -16,15 +16,15 @@ namespace ddpm::train {
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
                                            const FittedModel& model, at::Device device, const layout::Mesh& mesh,
                                            comm::Communicator& world) {
-  const denoise::ValidationSet::Options options{.images = config.validation.images,
-                                                .batch = config.batch.micro_size,
-                                                .seed = static_cast<uint64_t>(config.run.seed),
-                                                .diffusion = config.diffusion,
-                                                .positions = config.data.positions,
-                                                .patch = model.patch,
-                                                .device = device,
-                                                .mesh = mesh,
-                                                .tiling = model.tiling};
+  const denoise::ValidationSetOptions options{.images = config.validation.images,
+                                              .batch = config.batch.micro_size,
+                                              .seed = static_cast<uint64_t>(config.run.seed),
+                                              .diffusion = config.diffusion,
+                                              .positions = config.data.positions,
+                                              .patch = model.patch,
+                                              .device = device,
+                                              .mesh = mesh,
+                                              .tiling = model.tiling};
   auto set =
       data::Dataset::open(world, *config.data.validation, data::dataset_options(config.data, at::get_num_threads()));
   data::expect_valid_pixels(world, set);

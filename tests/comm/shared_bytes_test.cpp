@@ -18,8 +18,8 @@ Communicator& world() { return test::world(); }
 std::byte value_at(int64_t place) { return static_cast<std::byte>(place * 31 % 251); }
 
 /// What each rank writes: a tenth of the bytes, but for the last one, which writes the rest.
-std::vector<SharedBytes::Part> parts_of(int64_t bytes) {
-  std::vector<SharedBytes::Part> parts;
+std::vector<WrittenBytes> parts_of(int64_t bytes) {
+  std::vector<WrittenBytes> parts;
   for (int rank = 0; rank < world().size(); ++rank) {
     const bool last = rank + 1 == world().size();
     parts.push_back({bytes / 10 * rank, last ? bytes : bytes / 10 * (rank + 1), rank});
@@ -29,7 +29,7 @@ std::vector<SharedBytes::Part> parts_of(int64_t bytes) {
 
 void fill(SharedBytes& shared) {
   const auto parts = parts_of(static_cast<int64_t>(shared.bytes().size()));
-  const SharedBytes::Part own = parts[static_cast<std::size_t>(world().rank())];
+  const WrittenBytes own = parts[static_cast<std::size_t>(world().rank())];
   for (int64_t i = own.begin; i < own.end; ++i) shared.bytes()[static_cast<std::size_t>(i)] = value_at(i);
   shared.spread(parts);
 }

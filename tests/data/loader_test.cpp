@@ -23,7 +23,7 @@ class LoaderTest : public SharedFolderTest {
     return Dataset::open(comm(), folder_ / "set");
   }
   /// This rank's share, micro-batches of `micro`.
-  static BatchLoader::Options share(int64_t micro, int64_t end_step) {
+  static BatchLoaderOptions share(int64_t micro, int64_t end_step) {
     return {.layout = layout::BatchLayout::make(kGlobal, micro, comm().size()),
             .rank = comm().rank(),
             .end_step = end_step};

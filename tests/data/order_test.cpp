@@ -123,7 +123,7 @@ TEST(ImageOrder, AnyStretchOfSlotsHasNearlyItsShareOfEachSet) {
 
 /// A set's images come in the order that they would have alone, so that pools of neighbours stay pools.
 TEST(ImageOrder, ASetAmongOthersKeepsItsOrder) {
-  const ImageOrder::Options options{.shuffle = Shuffle::block, .block_images = 10, .pool_images = 50};
+  const ImageOrderOptions options{.shuffle = Shuffle::block, .block_images = 10, .pool_images = 50};
   const ImageOrder mixed({{.count = 400}, {.count = 100}}, 5, options);
   const ImageOrder alone(100, 5, options);
   std::vector<int64_t> images;

@@ -105,11 +105,11 @@ TEST_F(ReadingWindows, TheLoaderReadsTheWindowOfEachPosition) {
   const ImageWindows windows{
       .whole = kTall, .sides = {6, 4}, .wraps = {true, false}, .place = drawn_places({20, 11}, 3, base::Stream::patch)};
   for (const int64_t prefetch : {0, 2}) {
-    const BatchLoader::Options options{.layout = layout::BatchLayout::make(kWindowsOfStep, 2, comm().size()),
-                                       .rank = comm().rank(),
-                                       .end_step = 5,
-                                       .prefetch = prefetch,
-                                       .windows = windows};
+    const BatchLoaderOptions options{.layout = layout::BatchLayout::make(kWindowsOfStep, 2, comm().size()),
+                                     .rank = comm().rank(),
+                                     .end_step = 5,
+                                     .prefetch = prefetch,
+                                     .windows = windows};
     BatchLoader loader(set, order, options);
     for (int64_t i = 0; i < 5 * options.layout.accumulation_steps(); ++i) {
       const MicroBatch batch = loader.next();

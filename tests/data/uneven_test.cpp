@@ -55,7 +55,7 @@ class UnevenTest : public SharedFolderTest {
     std::optional<BatchLoader> loader;
     loader.emplace(
         set, order,
-        BatchLoader::Options{.layout = layout, .rank = comm().rank(), .end_step = steps, .prefetch = sizes.prefetch});
+        BatchLoaderOptions{.layout = layout, .rank = comm().rank(), .end_step = steps, .prefetch = sizes.prefetch});
     for (int64_t i = 0; i < steps * layout.accumulation_steps(); ++i) {
       const MicroBatch batch = loader->next();
       for (int64_t p = 0; p < batch.positions.size(); ++p) {

@@ -120,7 +120,7 @@ Windows windows_of(const data::Dataset& set, const Case& chosen, const ShownTile
 ModelBatch batch_of(const data::Dataset& set, const Windows& windows, bool read, const Augmentation& augmentation,
                     const std::vector<Vector>& vectors) {
   const data::ImageOrder order(kImages, kSeed, {});
-  data::BatchLoader::Options options{
+  data::BatchLoaderOptions options{
       .layout = layout::BatchLayout::make(kGlobal, kGlobal, 1), .first_step = 3, .end_step = 4, .prefetch = 0};
   if (read) options.windows = windows.to_read();
   data::BatchLoader loader(set, order, options);
@@ -217,10 +217,10 @@ TEST_F(ReadWindows, OfTilesNoOtherPixelsAreReadOrHeld) {
     const layout::Tiling tiling(chosen.window, parts, 2);
     const Windows windows = windows_of(set, chosen, {.pixels = tiling.cut_pixels(5), .augmentation = moves(false)});
     const data::ImageOrder order(kImages, kSeed, {});
-    const data::BatchLoader::Options options{.layout = layout::BatchLayout::make(kGlobal, kGlobal, 1),
-                                             .end_step = 1,
-                                             .prefetch = 0,
-                                             .windows = windows.to_read()};
+    const data::BatchLoaderOptions options{.layout = layout::BatchLayout::make(kGlobal, kGlobal, 1),
+                                           .end_step = 1,
+                                           .prefetch = 0,
+                                           .windows = windows.to_read()};
     data::BatchLoader loader(set, order, options);
     const int64_t before = test::bytes_read();
     const data::MicroBatch batch = loader.next();

@@ -110,7 +110,7 @@ class Training {
   }
 
   /// Computes the losses on this rank alone, with a plain copy of the weights.
-  std::vector<double> losses_alone(const std::string& folder, ValidationSet::Options options) const {
+  std::vector<double> losses_alone(const std::string& folder, ValidationSetOptions options) const {
     const at::NoGradGuard no_grad;
     const auto self = test::world().split(test::world().rank(), 0);
     const at::Tensor whole = parallel::gather_whole(

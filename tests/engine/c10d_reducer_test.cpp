@@ -71,7 +71,7 @@ std::vector<NamedGradient> gradients_of_c10d() {
 
   std::vector<NamedGradient> gradients;
   for (const nn::Parameter* parameter : unet.parameters()) {
-    const parallel::ParameterArena::Entry entry{.name = parameter->name, .shape = parameter->shape, .range = {}};
+    const parallel::ArenaEntry entry{.name = parameter->name, .shape = parameter->shape, .range = {}};
     const at::Tensor mean = parallel::ParameterArena::flatten(parameter->value.grad());
     gradients.push_back({parameter->name, mean * world().size()});
   }

@@ -18,7 +18,7 @@ using testing::Not;
 
 class ProgressBarTest : public testing::Test {
  protected:
-  ProgressBar::Options options() const {
+  ProgressBarOptions options() const {
     return {.label = "train", .unit = "step", .first = 100, .total = 300, .images_per_unit = 32};
   }
   ProgressBar bar(ProgressStyle style) {
@@ -58,7 +58,7 @@ TEST_F(ProgressBarTest, LinesComeNowAndThenAndAtTheEnd) {
 }
 
 TEST_F(ProgressBarTest, WorkMayHaveBegunBeforeItsSizeWasKnown) {
-  ProgressBar::Options late = options();
+  ProgressBarOptions late = options();
   late.began = now_;
   now_ = 1010.0;
   ProgressBar progress(

@@ -39,12 +39,12 @@ CreatePlan::CreatePlan(const CreateOptions& options, const ImageSource& source)
 
 int64_t CreatePlan::shards() const {
   return std::accumulate(parts_.begin(), parts_.end(), int64_t{0},
-                         [](int64_t sum, const Part& part) { return sum + part.shards; });
+                         [](int64_t sum, const SplitPart& part) { return sum + part.shards; });
 }
 
 std::vector<std::string> CreatePlan::shard_names() const {
   std::vector<std::string> names;
-  for (const Part& part : parts_) {
+  for (const SplitPart& part : parts_) {
     for (int64_t i = 0; i < part.shards; ++i) names.push_back(part.shard_name(i));
   }
   return names;
@@ -57,7 +57,7 @@ void CreatePlan::look_at(comm::Communicator& comm, const ImageSource& source) {
   std::vector<base::FileStamp> all;
   for (const std::string& part : comm::all_gather(comm, mine)) append(part, all);
   DDPM_CHECK(std::ssize(all) == source.size(), "{} stamps of {} candidates", all.size(), source.size());
-  for (const Part& part : parts_) {
+  for (const SplitPart& part : parts_) {
     std::vector<base::FileStamp>& stamps = stamps_.emplace_back();
     std::vector<int64_t> costs;
     for (const int64_t candidate : part.candidates) {

@@ -25,7 +25,7 @@ class CreatePlan {
   /// on the files alone. Throws DatasetError when a file cannot be looked at.
   void look_at(comm::Communicator& comm, const ImageSource& source);
 
-  [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
+  [[nodiscard]] const std::vector<SplitPart>& parts() const { return parts_; }
   /// Shards of all parts, those of the first part first.
   [[nodiscard]] int64_t shards() const;
   [[nodiscard]] std::vector<std::string> shard_names() const;
@@ -43,7 +43,7 @@ class CreatePlan {
   [[nodiscard]] SourcePlace place_of(int64_t index) const;
   [[nodiscard]] layout::Range candidates_of(const SourcePlace& place) const;
 
-  std::vector<Part> parts_;
+  std::vector<SplitPart> parts_;
   // One of these for each part.
   std::vector<std::vector<base::FileStamp>> stamps_;  // stamps of the files of its candidates
   std::vector<std::vector<int64_t>> borders_;         // borders of its shards among its candidates

@@ -14,14 +14,14 @@
 namespace ddpm::data::prepare {
 namespace {
 
-Part all_of(const ImageSource& source) {
-  Part part;
+SplitPart all_of(const ImageSource& source) {
+  SplitPart part;
   part.candidates.resize(static_cast<std::size_t>(source.size()));
   std::iota(part.candidates.begin(), part.candidates.end(), int64_t{0});
   return part;
 }
 
-void require_images(const Part& part, const ImageSource& source, double percent, const char* what) {
+void require_images(const SplitPart& part, const ImageSource& source, double percent, const char* what) {
   if (!part.candidates.empty()) return;
   throw base::DatasetError(
       "{}: none of {} images falls into the {} set of --validation-share {}%; wanted more images, "
@@ -31,7 +31,7 @@ void require_images(const Part& part, const ImageSource& source, double percent,
 
 }  // namespace
 
-std::string Part::shard_name(int64_t index) const {
+std::string SplitPart::shard_name(int64_t index) const {
   const std::string name = shard_file_name(index, shards);
   return folder.empty() ? name : folder + '/' + name;
 }
@@ -42,14 +42,14 @@ bool is_for_validation(std::string_view name, double percent) {
   return static_cast<double>(hash) < std::ldexp(percent / 100.0, 64);
 }
 
-std::vector<Part> split(const ImageSource& source, int64_t shards, double percent) {
+std::vector<SplitPart> split(const ImageSource& source, int64_t shards, double percent) {
   if (percent <= 0.0) {
-    std::vector<Part> whole = {all_of(source)};
+    std::vector<SplitPart> whole = {all_of(source)};
     whole.front().shards = std::min(shards, source.size());
     return whole;
   }
-  Part training;
-  Part validation;
+  SplitPart training;
+  SplitPart validation;
   validation.folder = kValidationFolder;
   for (int64_t i = 0; i < source.size(); ++i) {
     const std::string name = source.name_of(i);
@@ -66,7 +66,7 @@ std::vector<Part> split(const ImageSource& source, int64_t shards, double percen
       static_cast<double>(shards) * static_cast<double>(in_validation) / static_cast<double>(source.size())));
   training.shards = std::min(shards, std::ssize(training.candidates));
   validation.shards = std::clamp<int64_t>(share, 1, in_validation);
-  std::vector<Part> parts;
+  std::vector<SplitPart> parts;
   parts.push_back(std::move(training));
   parts.push_back(std::move(validation));
   return parts;

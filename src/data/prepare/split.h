@@ -13,7 +13,7 @@
 namespace ddpm::data::prepare {
 
 /// The images of one set that is made.
-struct Part {
+struct SplitPart {
   std::string folder;               ///< folder in the output that it goes into; "": the output itself
   std::vector<int64_t> candidates;  ///< in order
   int64_t shards = 0;
@@ -32,7 +32,7 @@ bool is_for_validation(std::string_view name, double percent);
 /// One part, or with percent > 0 two, each of at most so many shards, of which none is empty: of validation's, as many
 /// as its share calls for. Throws ConfigError when images of the source have no names, DatasetError when no image falls
 /// into one of the parts.
-std::vector<Part> split(const ImageSource& source, int64_t shards, double percent);
+std::vector<SplitPart> split(const ImageSource& source, int64_t shards, double percent);
 
 /// What making a candidate costs, in bytes of its file: those that are read, and the work on any file.
 int64_t cost_of(const base::FileStamp& stamp);

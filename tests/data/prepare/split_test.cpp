@@ -78,12 +78,12 @@ TEST(Split, TakesEachImageIntoOneSet) {
   names.reserve(2000);
   for (int i = 0; i < 2000; ++i) names.push_back(std::to_string(i) + ".png");
   const auto source = named(*files, names);
-  const std::vector<Part> whole = split(*source, 8, 0.0);
+  const std::vector<SplitPart> whole = split(*source, 8, 0.0);
   ASSERT_EQ(whole.size(), 1U);
   EXPECT_EQ(whole[0].candidates.size(), 2000U);
   EXPECT_EQ(whole[0].shard_name(3), "shard-00003-of-00008.h5");
 
-  const std::vector<Part> parts = split(*source, 8, 25.0);
+  const std::vector<SplitPart> parts = split(*source, 8, 25.0);
   ASSERT_EQ(parts.size(), 2U);
   std::set<int64_t> all(parts[0].candidates.begin(), parts[0].candidates.end());
   all.insert(parts[1].candidates.begin(), parts[1].candidates.end());
