@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr data::ImageFormat kFormat = {.height = 8, .width = 8, .channels = 3, .dtype = base::DType::u8};
-const std::vector<int64_t> kShards = {11, 1, 0, 20, 5};  // 37 images, which no number of ranks divides
+const std::vector<int64_t> kShards = {4, 1, 0, 6, 2};  // 13 images, which no number of ranks divides
 
 struct Case {
   int64_t zero_stage = 0;
@@ -197,7 +197,7 @@ TEST_F(ValidationSetTest, LossesAreThoseOfOneRankAndTrainingSeesNothing) {
     const std::vector<at::Tensor> before = training.state();
     const std::vector<double> losses = training.losses();
     const std::vector<at::Tensor> after = training.state();
-    ASSERT_EQ(losses.size(), 37U);
+    ASSERT_EQ(losses.size(), 13U);
     EXPECT_EQ(losses, training.losses_alone(folder_.string(), {}));
     EXPECT_EQ(losses, training.losses()) << "a second time";
     ASSERT_EQ(before.size(), after.size());
@@ -218,7 +218,7 @@ TEST_F(ValidationSetTest, AverageAndRawWeightsHaveLossesOfTheirOwn) {
 TEST_F(ValidationSetTest, RaggedEndsChangeNoLoss) {
   Training training({.zero_stage = 3}, folder_.string());
   const std::vector<double> all = training.losses();
-  for (const int64_t images : {1, 2, 5, 36, 37}) {
+  for (const int64_t images : {1, 2, 5, 12, 13}) {
     for (const int64_t batch : {1, 3, 16, 100}) {
       const std::vector<double> some = training.losses_alone(folder_.string(), {.images = images, .batch = batch});
       ASSERT_EQ(std::ssize(some), images);
@@ -234,7 +234,7 @@ TEST_F(ValidationSetTest, ADamagedImageIsEveryRanksError) {
     test::flip_bit(folder_ / "validation" / info_.shards[3].file, static_cast<std::streamoff>(offset));
   });
   Training training({}, folder_.string());
-  EXPECT_THAT(data::refusal([&] { return training.losses(); }), HasSubstr("number 16 of the dataset) is damaged"));
+  EXPECT_THAT(data::refusal([&] { return training.losses(); }), HasSubstr("number 9 of the dataset) is damaged"));
 }
 
 }  // namespace
