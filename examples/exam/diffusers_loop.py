@@ -1,10 +1,10 @@
-"""The exam's training with diffusers: the same UNet, formulation, batch and sampler in a loop of PyTorch, for as many minutes.
+"""The exam's training with diffusers: the same UNet, formulation, rates, batch and sampler in a loop of PyTorch, for as many minutes.
 
-    python3 diffusers_loop.py SET SAMPLES.npy --minutes M [--count N] [--steps S] [--width C] [--layers L]
+    python3 diffusers_loop.py THEORY SET SAMPLES.npy --minutes M [--count N] [--steps S]
 
-SET is a folder that `ddpm data generate` made. Minutes are of two cores: half the processor time, so that other work on the
-machine does not count. SAMPLES.npy holds stored values, for `ddpm eval fields SAMPLES.npy --samples-hold stored --exact …`.
-Needs PyTorch, diffusers and h5py.
+THEORY is one of the exam's, whose configuration lies beside this file; SET is a folder that `ddpm data generate` made. Minutes are
+of two cores: half the processor time, so that other work on the machine does not count. SAMPLES.npy holds stored values, for
+`ddpm eval fields SAMPLES.npy --samples-hold stored --exact …`. Needs PyTorch, diffusers and h5py.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import math
 import os
 import pathlib
 import time
+import tomllib
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before PyTorch: threads that wait for others take no processor time
 
@@ -21,9 +22,14 @@ import h5py  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-BATCH, PEAK_RATE, WARMUP = 32, 2e-3, 0.03
-P_MEAN, P_STD = 0.0, 0.9
-SIGMA_MIN, SIGMA_MAX, RHO = 0.02, 20.0, 7.0
+def configuration(theory):
+    """The sections of common.toml and THEORY.toml, whose keys win."""
+    sections = {}
+    for name in ("common", theory):
+        path = pathlib.Path(__file__).with_name(f"{name}.toml")
+        for section, keys in tomllib.loads(path.read_text()).items():
+            sections.setdefault(section, {}).update(keys)
+    return sections
 
 
 def read(folder):
@@ -37,10 +43,10 @@ def read(folder):
     return (images - mean) / deviation, lambda x: x * deviation + mean
 
 
-def periodic_unet(channels, width, layers):
-    model = diffusers.UNet2DModel(sample_size=8, in_channels=channels, out_channels=channels, layers_per_block=layers,
-                                  block_out_channels=[width], down_block_types=["DownBlock2D"], up_block_types=["UpBlock2D"],
-                                  norm_num_groups=8, add_attention=False, resnet_time_scale_shift="scale_shift")  # fmt: skip
+def periodic_unet(keys):
+    names = ("sample_size", "in_channels", "out_channels", "layers_per_block", "block_out_channels", "down_block_types", "up_block_types",
+             "norm_num_groups", "add_attention", "resnet_time_scale_shift")  # fmt: skip
+    model = diffusers.UNet2DModel(**{name: keys[name] for name in names})
     for module in model.modules():
         if isinstance(module, torch.nn.Conv2d):
             module.padding_mode = "circular"
@@ -54,16 +60,18 @@ def denoise(model, x, sigma):
     return x / whole**2 + s / whole * model(x / whole, sigma.log() / 4).sample
 
 
-def train(model, images, minutes):
-    average = diffusers.training_utils.EMAModel(model.parameters(), decay=0.999, use_ema_warmup=True, power=0.75)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.95, 0.999), weight_decay=1e-6)
+def train(model, images, minutes, keys):
+    size, peak, diffusion = keys["batch"]["global_size"], keys["optimizer"]["learning_rate"], keys["diffusion"]
+    rise = keys["lr_schedule"]["warmup_steps"] / keys["train"]["steps"]
+    average = diffusers.training_utils.EMAModel(model.parameters(), decay=keys["ema"]["max_decay"], use_ema_warmup=True, power=0.75)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, betas=(0.95, 0.999), weight_decay=1e-6)
     start, steps = time.process_time(), 0
     while (done := (time.process_time() - start) / (120 * minutes)) < 1:
         for group in optimizer.param_groups:
-            group["lr"] = PEAK_RATE * min(done / WARMUP, 0.5 + 0.5 * math.cos(math.pi * done))
-        batch = images[torch.randint(len(images), (BATCH,))]
+            group["lr"] = peak * min(done / rise, 0.5 + 0.5 * math.cos(math.pi * done))
+        batch = images[torch.randint(len(images), (size,))]
         batch = torch.roll(batch, torch.randint(8, (2,)).tolist(), (2, 3))
-        sigma = (P_MEAN + P_STD * torch.randn(BATCH)).exp()
+        sigma = (diffusion["p_mean"] + diffusion["p_std"] * torch.randn(size)).exp()
         s = sigma.view(-1, 1, 1, 1)
         noisy = batch + s * torch.randn_like(batch)
         loss = ((s**2 + 1) / s**2 * (denoise(model, noisy, sigma) - batch) ** 2).mean()
@@ -76,41 +84,36 @@ def train(model, images, minutes):
         if steps % 100 == 0:
             print(f"step {steps}, {100 * done:.0f} % of {minutes} minutes, loss {loss.item():.4f}", flush=True)
     average.copy_to(model.parameters())
-    print(f"{steps} steps of {BATCH} images")
+    print(f"{steps} steps of {size} images")
 
 
 @torch.no_grad()
-def heun(model, shape, steps):
-    ramp = torch.arange(steps, dtype=torch.float64) / (steps - 1)
-    levels = (SIGMA_MAX ** (1 / RHO) + ramp * (SIGMA_MIN ** (1 / RHO) - SIGMA_MAX ** (1 / RHO))) ** RHO
-    levels = torch.cat([levels, torch.zeros(1, dtype=torch.float64)]).tolist()
-    x = levels[0] * torch.randn(shape)
-    for now, then in zip(levels, levels[1:]):
-        slope = (x - denoise(model, x, torch.full(shape[:1], now))) / now
-        ahead = x + (then - now) * slope
-        if then > 0:
-            slope = (slope + (ahead - denoise(model, ahead, torch.full(shape[:1], then))) / then) / 2
-        x = x + (then - now) * slope
+def draw(model, shape, steps, keys):
+    scheduler = diffusers.EDMDPMSolverMultistepScheduler(sigma_min=keys["sigma_min"], sigma_max=keys.get("sigma_max", 80.0), sigma_data=1.0)
+    scheduler.set_timesteps(steps)
+    x = scheduler.config.sigma_max * torch.randn(shape)
+    for t in scheduler.timesteps:
+        x = scheduler.step(model(scheduler.scale_model_input(x, t), t).sample, t, x).prev_sample
     return x
 
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("theory", choices=("ising", "phi4", "grf", "u1", "su2"))
     parser.add_argument("set")
     parser.add_argument("samples")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--count", type=int, default=10000)
-    parser.add_argument("--steps", type=int, default=60, help="of the sampler, two evaluations each")
-    parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=100, help="of the sampler, dpmsolver++")
     arguments = parser.parse_args()
+    keys = configuration(arguments.theory)
     torch.manual_seed(0)
     images, stored = read(arguments.set)
-    model = periodic_unet(images.shape[1], arguments.width, arguments.layers)
-    train(model, images, arguments.minutes)
+    model = periodic_unet(keys["model"])
+    train(model, images, arguments.minutes, keys)
     model.eval()
     sizes = [min(125, arguments.count - begin) for begin in range(0, arguments.count, 125)]
-    samples = torch.cat([heun(model, (size, *images.shape[1:]), arguments.steps) for size in sizes])
+    samples = torch.cat([draw(model, (size, *images.shape[1:]), arguments.steps, keys["diffusion"]) for size in sizes])
     np.save(arguments.samples, stored(samples).numpy())
 
 

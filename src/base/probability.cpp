@@ -94,6 +94,7 @@ double student_quantile(double level, double degrees) {
 double chi_squared_p_value(double x, double degrees) {
   if (std::isnan(x)) return x;
   if (x <= 0.0) return 1.0;
+  if (std::isinf(x)) return 0.0;
   const double a = degrees / 2.0;
   const double half = x / 2.0;
   return half < a + 1.0 ? 1.0 - lower_gamma(a, half) : upper_gamma(a, half);

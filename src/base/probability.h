@@ -10,7 +10,7 @@ namespace ddpm::base {
 double student_p_value(double t, double degrees);
 /// The t above 0 with P(|T| <= t) = `level`, for a level in (0, 1).
 double student_quantile(double level, double degrees);
-/// P(X >= x) of the chi-squared distribution with `degrees` of freedom, above 0.
+/// P(X >= x), x infinity too, of the chi-squared distribution with `degrees` of freedom, above 0.
 double chi_squared_p_value(double x, double degrees);
 
 }  // namespace ddpm::base

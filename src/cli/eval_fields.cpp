@@ -77,7 +77,7 @@ void declare_eval_fields(const Subcommand& eval, Command& command) {
   fields
       .add("--samples-hold", &request.units,
            "Values in the data's units (stored: ddpm sample --denormalize), or in the model's range (model). auto: "
-           "stored where the set records the data's transforms; an .npy is in the model's range")
+           "stored where the set records transforms; an .npy is in the model's range")
       .show_default();
   declare_dataset_arguments(fields, arguments->dataset);
   declare_result_arguments(fields, arguments->result);

@@ -80,13 +80,17 @@ void check_drawing(Context& context, const base::Path& path, bool searches) {
 /// The sets, as long as they are open.
 class OpenSets {
  public:
-  OpenSets(comm::Communicator& world, const SamplesArguments& arguments) : world_(world), arguments_(arguments) {
-    reading_.images = arguments.images;
-    reading_.said_by = data::KeyNames::options;
-    sets.data = add(arguments.data);
-    if (!arguments.held_out.empty()) sets.held_out = add(arguments.held_out);
-    for (const base::Path& path : arguments.samples) sets.samples.push_back(add(path));
-    for (const base::Path& path : arguments.others) sets.others.push_back(add(path));
+  OpenSets(comm::Communicator& world, const SamplesArguments& arguments)
+      : world_(world), data_path_(arguments.data.string()) {
+    data::DatasetOptions reading;
+    reading.images = arguments.images;
+    reading.said_by = data::KeyNames::options;
+    sets.data = add(arguments.data, eval::Units::stored, reading);
+    // Pictures that are held out hold what the data holds. Floats beside data of 8 bits are in the model's range.
+    const auto of_held_out = sets.data->holds_bytes() ? eval::Units::automatic : eval::Units::stored;
+    if (!arguments.held_out.empty()) sets.held_out = add(arguments.held_out, of_held_out, reading);
+    for (const base::Path& path : arguments.samples) sets.samples.push_back(add(path, arguments.units));
+    for (const base::Path& path : arguments.others) sets.others.push_back(add(path, arguments.units));
   }
   void close() {
     for (const auto& set : open_) set->close(world_);
@@ -95,24 +99,18 @@ class OpenSets {
   eval::SampleSets sets;
 
  private:
-  const eval::SampleSet* add(const base::Path& path) {
-    const bool is_data = open_.empty();
-    const bool trained_like = is_data || path == arguments_.held_out;
-    auto opened = std::make_unique<eval::SampleSet>(
-        eval::SampleSet::open(world_, path, trained_like ? reading_ : data::DatasetOptions{}));
-    if (!is_data) {
-      const auto units = trained_like ? eval::Units::automatic : arguments_.units;
-      comm::agree(world_, [&] {
-        opened->as_stored_in(sets.data->variables(), sets.data->sides(), units, arguments_.data.string());
-      });
+  /// The first one is the data, whose names and transforms the others take over.
+  const eval::SampleSet* add(const base::Path& path, eval::Units units, const data::DatasetOptions& reading = {}) {
+    auto opened = std::make_unique<eval::SampleSet>(eval::SampleSet::open(world_, path, reading));
+    if (sets.data != nullptr) {
+      comm::agree(world_, [&] { opened->as_stored_in(sets.data->variables(), sets.data->sides(), units, data_path_); });
     }
     open_.push_back(std::move(opened));
     return open_.back().get();
   }
 
   comm::Communicator& world_;
-  const SamplesArguments& arguments_;
-  data::DatasetOptions reading_;
+  std::string data_path_;
   std::vector<std::unique_ptr<eval::SampleSet>> open_;
 };
 
@@ -183,7 +181,7 @@ void declare_eval_samples(const Subcommand& eval, Command& command) {
       .accept(image_counts(0))
       .show_default();
   samples.add("--neighbours", &arguments->options.drawing,
-              "A .png to draw: the samples nearest to training pictures, each beside that picture");
+              "A .png to draw: the samples (of the last set) nearest to training pictures, each beside that picture");
   declare_features(samples, *arguments);
   samples
       .add("--samples-hold", &arguments->units,

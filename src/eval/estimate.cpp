@@ -92,7 +92,8 @@ Estimate over_sets(std::span<const Estimate> sets) {
   int64_t units = 0;
   for (const Estimate& set : sets) {
     values.push_back(set.value);
-    within.variance += set.standard_error * set.standard_error / (n * n);
+    const bool is_error = set.method != Method::subsets;  // the deviation of subsets is none
+    if (is_error) within.variance += set.standard_error * set.standard_error / (n * n);
     within.degrees += set.degrees;
     units += set.units;
   }
@@ -118,11 +119,12 @@ Comparison compare_paired(std::span<const double> a, std::span<const double> b) 
   return compare(mean(a), mean(b), mean_of(differences));
 }
 
-Comparison compare_independent(const Estimate& a, const Estimate& b) {
-  const std::array terms = {
-      VarianceTerm{.variance = a.standard_error * a.standard_error, .degrees = a.degrees},
-      VarianceTerm{.variance = b.standard_error * b.standard_error, .degrees = b.degrees},
+Comparison compare_independent(const Estimate& a, const Estimate& b, const VarianceTerm& shared) {
+  std::vector<VarianceTerm> terms = {
+      {.variance = a.standard_error * a.standard_error, .degrees = a.degrees},
+      {.variance = b.standard_error * b.standard_error, .degrees = b.degrees},
   };
+  if (shared.variance > 0.0) terms.push_back(shared);
   return compare(a.value, b.value, estimate_of(a.value - b.value, terms, a.units + b.units));
 }
 

@@ -58,7 +58,7 @@ Estimate mean_of(std::span<const double> numbers);
 Estimate share_of(std::span<const double> numbers);
 
 /// The mean of one estimate for each sample set (seed). Its variance is that between the sets, divided by their number,
-/// but not less than what the sets' own errors say. One set is itself.
+/// but not less than what the sets' own errors say, where they have some. One set is itself.
 Estimate over_sets(std::span<const Estimate> sets);
 
 /// What a comparison of two says. Only numbers that are distances from the best value are compared: less is better.
@@ -83,8 +83,8 @@ struct Comparison {
 Comparison compare(double a, double b, const Estimate& difference);
 /// Compares numbers of the same units, such as the losses of the same images: a[i] and b[i] are of unit i.
 Comparison compare_paired(std::span<const double> a, std::span<const double> b);
-/// Compares estimates of independent samples.
-Comparison compare_independent(const Estimate& a, const Estimate& b);
+/// Compares estimates of independent samples. `shared` is a further part of the variance of their difference.
+Comparison compare_independent(const Estimate& a, const Estimate& b, const VarianceTerm& shared = {});
 
 /// Sets p_adjusted (Holm, Scandinavian Journal of Statistics 6, 65 (1979)) and the verdicts: that one of all of them
 /// calls a difference where there is none has a probability of 1 - kLevel at most.

@@ -172,6 +172,11 @@ void BlockSums::leave_out(int64_t block, std::span<double> out) const {
   for (std::size_t i = 0; i < width_; ++i) out[i] = total_[i] - sums[i];
 }
 
+bool Evidence::of_one_size() const {
+  const auto as_many = [this](const BlockSums& set) { return set.units() == a.front().units(); };
+  return std::ranges::all_of(a, as_many) && std::ranges::all_of(b, as_many);
+}
+
 std::vector<Estimate> estimates_of(const Evidence& evidence, std::span<const Statistic> statistics) {
   const Side side = side_of(evidence.a, evidence.data, 1.0, statistics);
   std::vector<Estimate> estimates;

@@ -57,6 +57,9 @@ struct Evidence {
   std::optional<BlockSums> data;  ///< sums over data that are not part of the sample sets' units
   /// Unit u is the same condition in all sets, whose errors go together; otherwise sets are independent.
   bool same_units = false;
+
+  /// Whether all sample sets have as many units.
+  [[nodiscard]] bool of_one_size() const;
 };
 
 /// The mean of each statistic over the sets of A, with its error over units, sets and data.

@@ -148,14 +148,24 @@ void settle_scales(Sets& sets, const FieldRequest& request, const Theory* theory
                      base::counted(sets.data->channels(), "variable"), request.exact, wanted);
 }
 
-/// Whether the samples are held against exact values alone, and nothing tells whether they are in the model's range.
-bool says_no_scale(Sets& sets, const FieldRequest& request) {
-  if (sets.data || request.units != Units::automatic) return false;
-  return std::ranges::all_of(sets.samples(), [](const SampleSet* set) {
-    return !set->holds_bytes() && std::ranges::all_of(set->variables(), [](const data::Variable& variable) {
-      return data::ValueMap(variable.transform).is_identity();
-    });
-  });
+/// A sentence on the scale of samples that do not tell theirs, where it matters: before settle_scales().
+std::string scale_note(Sets& sets, const FieldRequest& request) {
+  if (request.units != Units::automatic) return {};
+  const std::vector<SampleSet*> all = sets.samples();
+  const auto silent =
+      std::ranges::find_if(all, [](const SampleSet* set) { return !set->holds_bytes() && !set->records_transforms(); });
+  if (silent == all.end()) return {};
+  if (!sets.data) {
+    return fmt::format(
+        "{} does not say which transforms its values have gone through: they are taken for what a model sees of a set "
+        "by ddpm data generate. A model of standardised data wants --data here, or ddpm sample --denormalize.",
+        (*silent)->path().string());
+  }
+  if (!sets.data->records_transforms()) return {};
+  return fmt::format(
+      "{} records no transforms, so its values are taken for the model's range, and the transforms of {} are undone: "
+      "those must be the ones that the model was trained with. Values in the data's units want --samples-hold stored.",
+      (*silent)->path().string(), request.data.string());
 }
 
 void describe(Result& result, Sets& sets, const FieldRequest& request, const Ensembles& ensembles) {
@@ -190,9 +200,9 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
   Result result{.kind = "fields", .data = request.data, .samples = request.samples, .others = request.others};
   Sets sets = open_sets(comm, request);
   std::unique_ptr<Theory> theory;
-  bool unsaid = false;
+  std::string of_scale;
   comm::agree(comm, [&] {
-    unsaid = says_no_scale(sets, request);
+    of_scale = scale_note(sets, request);
     if (name) theory = make_theory(*name, {.sides = sets.a.front().sides(), .channels = sets.a.front().channels()});
     settle_scales(sets, request, theory.get());
   });
@@ -210,11 +220,7 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
     result.notes.push_back(fmt::format("The last {} are left out: with --lead {} no image of the data follows them.",
                                        base::counted(left_out, "condition"), request.reading.lead));
   }
-  if (unsaid) {
-    result.notes.emplace_back(
-        "No set says which transforms its values have gone through: they are taken for stored ones. Samples of a model "
-        "of standardised data want ddpm sample --denormalize, or --data here.");
-  }
+  if (!of_scale.empty()) result.notes.push_back(of_scale);
   if (theory) study_theory(comm, sets, *theory, progress, result);
   if (sets.data) FieldStudy(comm, *sets.data, sets.a, sets.b, ensembles, progress).run(result);
   decide(result.comparisons);

@@ -144,6 +144,7 @@ class RowMaker {
     }
     Row& error = add("tail_error", mean_of_parts(std::move(parts)));
     error.distance = error.value;
+    error.by_count = true;
   }
 
   [[nodiscard]] std::function<double(const MarginalSums&, Sums)> power_of(const Band& band) const {
@@ -176,6 +177,7 @@ class RowMaker {
     if (parts.empty()) return;
     Row& error = add("spectrum_error", mean_of_parts(std::move(parts)));
     error.distance = error.value;
+    error.by_count = true;
   }
 
   static Statistic mean_of_parts(std::vector<Statistic> parts) {

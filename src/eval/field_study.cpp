@@ -199,6 +199,10 @@ void FieldStudy::run(Result& result) {
   for (std::size_t s = 0; s < sets_.size(); ++s) (s < of_a_ ? evidence.a : evidence.b).push_back(sums_of_set(s));
   if (!paired()) evidence.data = sums_of_data();
   comm::agree(comm_, [&] { report(result, evidence); });
+  if (evidence.b.empty() || evidence.of_one_size()) return;
+  result.notes.emplace_back(
+      "The sets have different numbers of samples, so that they are not compared by spectrum_error and tail_error, "
+      "which are larger for fewer samples.");
 }
 
 void FieldStudy::report(Result& result, const Evidence& evidence) const {

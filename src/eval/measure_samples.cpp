@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "base/counted.h"
 #include "eval/frechet.h"
@@ -52,14 +53,14 @@ Metric nearer_than_all(const Memorisation& found, const std::string& space) {
 }
 
 void add_memorisation(const Memorisation& found, const std::string& space, std::vector<Measured>& all) {
-  all.push_back(
-      {beside("nearest_distance", space, mean_of(found.distances), mean_of(found.of_reference)), Best::nobody});
+  const auto add = [&all](Metric metric) { all.push_back({.metric = std::move(metric), .best = Best::nobody}); };
+  add(beside("nearest_distance", space, mean_of(found.distances), mean_of(found.of_reference)));
   if (!found.nearer) return;
   Metric nearer = metric_of("nearer_than_held_out", space, *found.nearer);
   nearer.against(0.5);
-  all.push_back({nearer, Best::nobody});
-  all.push_back({nearer_than_all(found, space), Best::nobody});
-  all.push_back({beside("copies", space, share_of(found.copies), share_of(found.copies_of_reference)), Best::nobody});
+  add(nearer);
+  add(nearer_than_all(found, space));
+  add(beside("copies", space, share_of(found.copies), share_of(found.copies_of_reference)));
 }
 
 }  // namespace
@@ -80,6 +81,19 @@ Metric shortfall(const Measured& measured) {
       break;
   }
   return metric;
+}
+
+Comparison compare(const Measured& a, const Measured& b) {
+  const Metric of_a = shortfall(a);
+  const auto side = [](const Measured& m) { return m.metric.estimate.value < m.metric.reference ? -1.0 : 1.0; };
+  // |a - r| - |b - r| does not depend on r where a and b are on one side of it, and otherwise twice.
+  VarianceTerm shared = a.reference;
+  shared.variance *= (side(a) - side(b)) * (side(a) - side(b));
+  Comparison comparison = compare_independent(of_a.estimate, shortfall(b).estimate, shared);
+  comparison.metric = of_a.name;
+  comparison.variable = of_a.variable;
+  comparison.level = of_a.level_text();
+  return comparison;
 }
 
 SampleMeasurer::SampleMeasurer(comm::Communicator& world, const SampleSets& sets, const SamplesOptions& options,
@@ -134,9 +148,11 @@ void SampleMeasurer::add_values(const PictureSet& samples, std::vector<Measured>
     if (!options_.wants(statistic.band.empty() ? SampleMetric::moments : SampleMetric::spectrum)) continue;
     Metric metric = metric_of(statistic.name, channel(statistic.channel), estimates[i]);
     if (!statistic.band.empty()) metric.level = statistic.band;
-    const double error = of_data_[i].standard_error;
-    metric.against(of_data_[i].value, std::isfinite(error) ? error : 0.0);
-    all.push_back({std::move(metric), Best::reference});
+    const double error = std::isfinite(of_data_[i].standard_error) ? of_data_[i].standard_error : 0.0;
+    metric.against(of_data_[i].value, error);
+    all.push_back({.metric = std::move(metric),
+                   .best = Best::reference,
+                   .reference = {.variance = error * error, .degrees = of_data_[i].degrees}});
   }
 }
 
@@ -147,7 +163,7 @@ void SampleMeasurer::add_histograms(const PictureSet& samples, std::vector<Measu
       pixel_histograms(world_, samples, levels_, reporting_.progress("the samples' histogram"));
   const std::vector<Estimate> distances = histogram_distances(seen, histograms_, levels_, samples.size());
   for (std::size_t c = 0; c < distances.size(); ++c) {
-    all.push_back({metric_of("histogram_distance", channel(c), distances[c]), Best::least});
+    all.push_back({.metric = metric_of("histogram_distance", channel(c), distances[c]), .by_count = true});
   }
 }
 
@@ -172,21 +188,20 @@ void SampleMeasurer::add_neighbours(const PictureSet& samples, const at::Tensor&
 
 void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measured>& all) const {
   const auto add = [&](const std::string& name, const Estimate& estimate, Best best) {
-    all.push_back({metric_of(name, options_.features->name(), estimate), best});
-    return &all.back().metric;
+    return &all.emplace_back(Measured{.metric = metric_of(name, options_.features->name(), estimate), .best = best});
   };
   if (options_.wants(SampleMetric::frechet)) {
     reporting_.enter("the Fréchet distance");
     const FrechetDistance frechet = frechet_distance(world_, features, features_);
-    add("frechet_distance", frechet.measured, Best::least);
+    add("frechet_distance", frechet.measured, Best::least)->by_count = true;
     add("frechet_distance_unbiased", frechet.unbiased, Best::least);
   }
   if (options_.wants(SampleMetric::kernel)) {
     reporting_.enter("the kernel distance");
     const KernelDistance kernel = kernel_distance(world_, features, features_);
-    add("kernel_distance", kernel.whole, Best::least)->against(0.0);
+    add("kernel_distance", kernel.whole, Best::least)->metric.against(0.0);
     if (kernel.subsets) {
-      add("kernel_distance_subsets", *kernel.subsets, Best::nobody)->level =
+      add("kernel_distance_subsets", *kernel.subsets, Best::nobody)->metric.level =
           fmt::format("{} of {}", kKernelSubsets, base::counted(kKernelSubset, "picture"));
     }
   }
@@ -194,10 +209,14 @@ void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measu
   reporting_.enter("precision and recall");
   const ManifoldScores scores = manifold_scores(world_, features, features_, options_.neighbours);
   std::vector<double> room;
+  const auto add_of_data = [&](const std::string& name, const Estimate& estimate) {
+    add(name, estimate, Best::one)->by_count = true;
+    all.back().over_data = true;
+  };
   add("precision", share_of(numbers_in(scores.precision, room)), Best::one);
-  add("recall", share_of(numbers_in(scores.recall, room)), Best::one);
+  add_of_data("recall", share_of(numbers_in(scores.recall, room)));
   add("density", mean_of(numbers_in(scores.density, room)), Best::one);
-  add("coverage", share_of(numbers_in(scores.coverage, room)), Best::one);
+  add_of_data("coverage", share_of(numbers_in(scores.coverage, room)));
 }
 
 }  // namespace ddpm::eval

@@ -26,10 +26,16 @@ enum class Best : uint8_t {
 struct Measured {
   Metric metric;
   Best best = Best::least;
+  VarianceTerm reference = {};  ///< how well the data's number is known, where that is the best one
+  bool by_count = false;        ///< the number depends on how many samples there are
+  bool over_data = false;       ///< the error is that over the data: other samples of the same model are no part of it
 };
 
 /// A number's distance from its best value, of which less is better, under the name of that distance.
 Metric shortfall(const Measured& measured);
+
+/// Compares two models by their shortfalls in one number.
+Comparison compare(const Measured& a, const Measured& b);
 
 /// Knows the data, and measures one set after another. What it refers to outlives it.
 class SampleMeasurer {

@@ -30,8 +30,8 @@ at::Tensor rows_at(comm::Communicator& world, const Rows& rows, const std::vecto
   return table.to(at::kFloat);
 }
 
-/// For each of `b`, sorted, the share of `a` below it, ties half.
-double share_of(double value, const std::vector<double>& sorted) {
+/// The share of the sorted numbers that are below `value`; of those that equal it a half counts.
+double share_under(double value, const std::vector<double>& sorted) {
   const auto [low, high] = std::ranges::equal_range(sorted, value);
   const auto below = static_cast<double>(low - sorted.begin());
   return (below + 0.5 * static_cast<double>(high - low)) / static_cast<double>(sorted.size());
@@ -81,8 +81,8 @@ Estimate share_below(const std::vector<double>& a, const std::vector<double>& b)
   std::ranges::sort(sorted_b);
   std::vector<double> of_a;  // the share of b above each a
   std::vector<double> of_b;
-  for (const double value : a) of_a.push_back(1.0 - share_of(value, sorted_b));
-  for (const double value : b) of_b.push_back(share_of(value, sorted_a));
+  for (const double value : a) of_a.push_back(1.0 - share_under(value, sorted_b));
+  for (const double value : b) of_b.push_back(share_under(value, sorted_a));
   const std::array terms = {
       VarianceTerm{.variance = variance_of_mean(of_a), .degrees = static_cast<double>(a.size()) - 1.0},
       VarianceTerm{.variance = variance_of_mean(of_b), .degrees = static_cast<double>(b.size()) - 1.0}};

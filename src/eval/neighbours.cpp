@@ -86,16 +86,24 @@ void NeighbourSearch::consider(std::size_t query, const Neighbour& found) {
 }
 
 void NeighbourSearch::merge(comm::Communicator& world) {
-  std::vector<double> mine;
-  for (const Neighbour& each : found_) {
-    mine.push_back(each.distance);
-    mine.push_back(static_cast<double>(each.index));  // a place in a set, which double precision holds
-  }
-  const std::vector<double> all = comm::all_gather(world, mine);
+  // Some neighbours at a time: what a thousand ranks have found of all queries would not fit into memory.
+  constexpr std::size_t kMostGathered = std::size_t{1} << 21;
+  const std::size_t at_once = std::max<std::size_t>(1, kMostGathered / static_cast<std::size_t>(world.size()));
+  const std::vector<Neighbour> own = found_;
   std::ranges::fill(found_, Neighbour{.distance = std::numeric_limits<double>::infinity()});
-  for (std::size_t i = 0; i < all.size(); i += 2) {
-    const std::size_t place = i % mine.size() / 2;
-    consider(place / static_cast<std::size_t>(keep_), {.distance = all[i], .index = static_cast<int64_t>(all[i + 1])});
+  for (std::size_t first = 0; first < own.size(); first += at_once) {
+    const auto part = std::span(own).subspan(first, std::min(at_once, own.size() - first));
+    std::vector<double> mine;
+    for (const Neighbour& each : part) {
+      mine.push_back(each.distance);
+      mine.push_back(static_cast<double>(each.index));  // a place in a set, which double precision holds
+    }
+    const std::vector<double> all = comm::all_gather(world, mine);
+    for (std::size_t i = 0; i < all.size(); i += 2) {
+      const std::size_t place = first + i % mine.size() / 2;
+      consider(place / static_cast<std::size_t>(keep_),
+               {.distance = all[i], .index = static_cast<int64_t>(all[i + 1])});
+    }
   }
 }
 

@@ -72,7 +72,8 @@ void add_rank_test(std::vector<Metric>& metrics, std::size_t first) {
     row.variable = share.variable;
     row.estimate = share.estimate;
   }
-  row.estimate.value = (ranks - 1.0) * away / errors;
+  // Without scatter, as where the truth lies beyond all members everywhere, any deviation is no chance.
+  row.estimate.value = away == 0.0 ? 0.0 : (ranks - 1.0) * away / errors;
   row.estimate.standard_error = row.estimate.low = row.estimate.high = std::nan("");
   row.estimate.method = Method::none;
   row.reference = ranks - 1.0;

@@ -168,6 +168,7 @@ std::string list_of(const std::vector<std::filesystem::path>& paths) {
 Metric& Metric::against(double exact, double exact_error) {
   reference = exact;
   if (exact_error > 0.0) reference_error = exact_error;
+  if (std::isnan(estimate.standard_error)) return *this;
   const double alike = kRounding * std::abs(estimate.value);
   const double error = std::hypot(estimate.standard_error > alike ? estimate.standard_error : 0.0, exact_error);
   if (error > 0.0) sigmas = (estimate.value - exact) / error;

@@ -43,7 +43,7 @@ struct Metric {
   bool is_exact = false;  ///< the reference is an exact value, from which samples of the theory are some errors off
   bool detail = false;    ///< one of many like it, which tables leave out
 
-  /// Sets the reference, and the deviation from it in standard errors of the difference.
+  /// Sets the reference and, where the value has an error, the deviation from it in standard errors of the difference.
   Metric& against(double exact, double exact_error = 0.0);
   /// "k 3-4", "0.1 %" or "": the level as people read it.
   [[nodiscard]] std::string level_text() const;

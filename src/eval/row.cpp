@@ -16,7 +16,7 @@ void compare_into(Result& result, const Evidence& evidence, const std::vector<Ro
   std::vector<Statistic> distances;
   std::vector<const Metric*> names;
   for (const Row& row : rows) {
-    if (!row.distance) continue;
+    if (!row.distance || (row.by_count && !evidence.of_one_size())) continue;
     distances.push_back(row.distance);
     names.push_back(&row.metric);
   }

@@ -166,6 +166,12 @@ const data::Dataset* SampleSet::dataset() const { return state_->set ? &*state_-
 Scale SampleSet::scale() const { return state_->scale; }
 bool SampleSet::holds_bytes() const { return state_->holds_bytes(); }
 
+bool SampleSet::records_transforms() const {
+  return state_->set && !std::ranges::all_of(state_->variables, [](const data::Variable& variable) {
+           return data::ValueMap(variable.transform).is_identity();
+         });
+}
+
 void SampleSet::as_stored_in(const std::vector<data::Variable>& variables, const std::vector<int64_t>& sides,
                              Units units, const std::string& data) {
   State& mine = *state_;
@@ -190,9 +196,7 @@ void SampleSet::as_stored_in(const std::vector<data::Variable>& variables, const
     }
     return;
   }
-  const bool records_the_same = mine.set && std::ranges::equal(mine.variables, variables, {},
-                                                               &data::Variable::transform, &data::Variable::transform);
-  const bool holds_stored = units == Units::automatic ? records_the_same : units == Units::stored;
+  const bool holds_stored = units == Units::automatic ? records_transforms() : units == Units::stored;
   state_->scale = holds_stored ? Scale::stored : Scale::model;
   state_->variables = variables;
 }

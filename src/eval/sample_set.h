@@ -29,7 +29,7 @@ enum class Scale : uint8_t {
 
 /// On which scale the files of samples hold them.
 enum class Units : uint8_t {
-  automatic,  ///< stored units where the set records the transforms of the data, the model's range otherwise
+  automatic,  ///< stored units where the set records transforms of its variables, the model's range otherwise
   stored,     ///< as `ddpm sample --denormalize` writes them
   model,
 };
@@ -58,6 +58,9 @@ class SampleSet {
   [[nodiscard]] const data::Dataset* dataset() const;
   /// Whether values are stored in 8 bits.
   [[nodiscard]] bool holds_bytes() const;
+  /// Whether a dataset says what its values go through before a model sees them: they are stored ones then, as
+  /// `ddpm sample --denormalize` writes them. Before as_stored_in().
+  [[nodiscard]] bool records_transforms() const;
 
   /// Throws DatasetError unless the samples have the channels and sides of `data`, and takes over its names and
   /// transforms: of the values on the scale that `units` says. Samples of 8 bits keep their own transform: they are

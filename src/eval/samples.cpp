@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -42,19 +43,25 @@ std::vector<Measured> measure_all(SampleMeasurer& measurer, const std::vector<co
   return together(each);
 }
 
-std::vector<Comparison> compare_sets(const std::vector<Measured>& a, const std::vector<Measured>& b) {
-  std::vector<Comparison> comparisons;
+/// Numbers that depend on how many samples there are say nothing of sets of other sizes. Where an error is that over
+/// the data, that of the samples is known by the scatter of several sets alone.
+void compare_sets(const SampleSets& sets, int64_t most, const std::vector<Measured>& a, const std::vector<Measured>& b,
+                  Result& result) {
+  const auto count = [most](const SampleSet* set) { return PictureSet(*set, most).size(); };
+  std::set<int64_t> counts;
+  for (const SampleSet* set : sets.samples) counts.insert(count(set));
+  for (const SampleSet* set : sets.others) counts.insert(count(set));
+  const bool several = sets.samples.size() > 1 && sets.others.size() > 1;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].best == Best::nobody) continue;
-    const Metric of_a = shortfall(a[i]);
-    Comparison comparison = compare_independent(of_a.estimate, shortfall(b[i]).estimate);
-    comparison.metric = of_a.name;
-    comparison.variable = of_a.variable;
-    comparison.level = of_a.level_text();
-    comparisons.push_back(std::move(comparison));
+    const bool comparable = (!a[i].by_count || counts.size() == 1) && (!a[i].over_data || several);
+    if (a[i].best != Best::nobody && comparable) result.comparisons.push_back(compare(a[i], b[i]));
   }
-  decide(comparisons);
-  return comparisons;
+  decide(result.comparisons);
+  if (counts.size() == 1) return;
+  result.notes.push_back(
+      fmt::format("The sets have {} samples: numbers that depend on how many there are, as the Fréchet distance does, "
+                  "are not compared; wanted: sets of one size, or --most {}.",
+                  fmt::join(counts, ", "), *counts.begin()));
 }
 
 /// Pairs of a sample and its nearest training picture, the nearest pairs first.
@@ -147,6 +154,10 @@ void expect_measurable(const SampleSets& sets, const SamplesOptions& options) {
     throw base::DatasetError("{}: holds volumes of {}; wanted: flat pictures (ddpm eval fields takes volumes)",
                              sets.data->path().string(), fmt::join(sets.data->sides(), " × "));
   }
+  if (const int64_t channels = sets.data->channels(); !options.drawing.empty() && channels != 1 && channels != 3) {
+    throw base::ConfigError("--neighbours {}: pictures of {} cannot be drawn; wanted: 1 (grey) or 3 (RGB)",
+                            options.drawing.string(), base::counted(channels, "channel"));
+  }
   std::vector<const SampleSet*> all = {sets.data};
   if (sets.held_out != nullptr) all.push_back(sets.held_out);
   all.insert(all.end(), sets.samples.begin(), sets.samples.end());
@@ -180,7 +191,7 @@ Result evaluate_samples(comm::Communicator& world, const SampleSets& sets, const
   const std::vector<Measured> measured = measure_all(measurer, sets.samples);
   if (!options.drawing.empty()) draw_nearest(world, *sets.samples.back(), measurer, options, files);
   for (const Measured& each : measured) result.metrics.push_back(each.metric);
-  if (!sets.others.empty()) result.comparisons = compare_sets(measured, measure_all(measurer, sets.others));
+  if (!sets.others.empty()) compare_sets(sets, options.most, measured, measure_all(measurer, sets.others), result);
   note(sets, options, measurer.dimension(), result);
   return result;
 }

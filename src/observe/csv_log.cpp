@@ -60,21 +60,25 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 void CsvLog::begin(int64_t step, std::span<const StepMetrics> rows) {
   const std::string text = files().exists(path()) ? files().read(path(), kMaxTableBytes) : "";
   const std::vector<std::string_view> lines = lines_of(text);
-  if (lines.empty() || !lines.front().starts_with("step,")) {
-    if (files().exists(path())) files().remove(path());
-    for (const StepMetrics& metrics : rows) append(metrics);
+  std::string kept;
+  std::vector<int64_t> steps;
+  if (!lines.empty() && lines.front().starts_with("step,")) {
+    columns_ = cells_of_line(lines.front());
+    kept = std::string(lines.front()) + "\n";
+    for (const std::string_view line : std::span(lines).subspan(1)) {
+      const std::optional<int64_t> at = step_of(line);
+      if (!at || *at > step || (!steps.empty() && *at <= steps.back())) continue;
+      steps.push_back(*at);
+      kept.append(line).push_back('\n');
+    }
+  }
+  if (std::ranges::equal(steps, rows, {}, {}, &StepMetrics::step)) {
+    if (kept != text) base::write_atomically(files(), path(), kept);
     return;
   }
-  columns_ = cells_of_line(lines.front());
-  std::string kept = std::string(lines.front()) + "\n";
-  std::optional<int64_t> last;
-  for (const std::string_view line : std::span(lines).subspan(1)) {
-    const std::optional<int64_t> at = step_of(line);
-    if (!at || *at > step || (last && *at <= *last)) continue;
-    last = at;
-    kept.append(line).push_back('\n');
-  }
-  if (kept != text) base::write_atomically(files(), path(), kept);
+  columns_.clear();
+  if (files().exists(path())) files().remove(path());
+  for (const StepMetrics& metrics : rows) append(metrics);
 }
 
 void CsvLog::append(const StepMetrics& metrics) {

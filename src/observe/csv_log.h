@@ -21,7 +21,8 @@ class CsvLog : public LineFile {
   using LineFile::LineFile;
 
   /// Continues the file, whose rows after `step` and whose half-written row are removed, so that no step appears twice.
-  /// One that is absent, or no such table, is made anew of `rows`.
+  /// `rows` are those of metrics.jsonl up to `step`. A table of other steps, such as of a run that had no table for a
+  /// while, is made anew of them.
   void begin(int64_t step, std::span<const StepMetrics> rows);
   /// Writes one row and flushes it to the operating system.
   void append(const StepMetrics& metrics);

@@ -211,7 +211,7 @@ std::string to_json_line(const StepMetrics& metrics) {
 }
 
 std::optional<StepMetrics> parse_json_line(std::string_view line) {
-  constexpr base::JsonLimits kLine{.max_bytes = 1U << 16U, .max_depth = 4};
+  constexpr base::JsonLimits kLine{.max_bytes = 1U << 20U, .max_depth = 4};
   base::Json object;
   try {
     object = base::parse_json(line, kLine);

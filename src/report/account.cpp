@@ -40,6 +40,11 @@ std::optional<double> joules_in(std::string_view text) {
   return joules > 0.0 && joules < kMost ? std::optional(joules) : std::nullopt;
 }
 
+/// Whether the GPUs of a start are a part of its energy: Cray's counters are of whole nodes.
+bool measures_gpus(std::string_view energy_source) {
+  return energy_source.find("NVML") != std::string_view::npos || energy_source == "pm_counters";
+}
+
 }  // namespace
 
 Account account_of(const RunRecord& run) {
@@ -61,6 +66,7 @@ Account account_of(const RunRecord& run) {
     account.measured_seconds += line.seconds;
     account.measured_images += images;
     sources.insert(line.energy_source);
+    account.lacks_gpus = account.lacks_gpus || (line.devices > 0 && !measures_gpus(line.energy_source));
   }
   account.energy_source = fmt::format("{}", fmt::join(sources, ", "));
   return account;

@@ -29,6 +29,7 @@ struct Account {
   double joules = 0.0;             ///< energy of the starts that measured it
   double measured_seconds = 0.0;   ///< how long those starts ran
   std::string energy_source = {};  ///< "RAPL"; "" where nothing was measured
+  bool lacks_gpus = false;         ///< starts on GPUs are among these whose counters are of the hosts alone
   int64_t images = 0;           ///< images that were computed, repeated ones among them; 0 where the batch is not known
   int64_t measured_images = 0;  ///< images that the starts that measured energy computed
 };

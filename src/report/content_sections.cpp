@@ -61,7 +61,9 @@ std::string comparisons_table(const Evaluation& evaluation) {
 
 std::string evaluation_card(const Evaluation& evaluation) {
   std::string about = fmt::format("Evaluation of {}", evaluation.kind);
-  if (!evaluation.count.empty()) about += fmt::format(", {} samples", evaluation.count);
+  if (!evaluation.count.empty()) {
+    about += fmt::format(", {} {}", evaluation.count, evaluation.kind == "loss" ? "images" : "samples");
+  }
   if (!evaluation.samples.empty()) about += " of " + evaluation.samples;
   if (!evaluation.data.empty()) about += " against " + evaluation.data;
   std::string notes;

@@ -105,7 +105,7 @@ void add_speed(const Measures& m, std::vector<Finding>& findings) {
   if (m.first_images_per_second && *m.first_images_per_second > 0.0) {
     const double share = *m.images_per_second / *m.first_images_per_second;
     if (share < kSlow) tone = Tone::watch;
-    text += fmt::format(", {} of what it was at the run's start", share_text(share));
+    text += fmt::format(", {} of what it was first on this hardware", share_text(share));
   }
   findings.push_back({tone, "Throughput", text + "."});
   if (!m.data_wait) return;

@@ -42,8 +42,8 @@ std::string energy_text(const Account& account, const ProposalOptions& options) 
            "this program may read.";
   }
   const double kwh = kwh_of(account.joules);
-  std::string text = fmt::format("{} kWh were measured by {} over {}", number_text(kwh, 3), account.energy_source,
-                                 duration_text(account.measured_seconds));
+  std::string text = fmt::format("{} kWh were measured by {}{} over {}", number_text(kwh, 3), account.energy_source,
+                                 account.lacks_gpus ? ", without GPUs," : "", duration_text(account.measured_seconds));
   if (account.measured_seconds > 0.0) {
     text += fmt::format(", {} W on average", number_text(account.joules / account.measured_seconds, 3));
   }
@@ -64,8 +64,8 @@ std::string summary(const Account& account, const ProposalOptions& options) {
   if (account.device_seconds > 0.0) text += fmt::format(", {} GPU-hours", hours_text(account.device_seconds));
   text += ". ";
   if (account.repeated > 0) {
-    text +=
-        fmt::format("{} had to be computed once more after an interruption. ", base::counted(account.repeated, "step"));
+    text += fmt::format("{} had to be computed once more, since a start went on from an older checkpoint. ",
+                        base::counted(account.repeated, "step"));
   }
   return text + energy_text(account, options);
 }
@@ -103,12 +103,11 @@ std::string list_of(const std::vector<std::string>& lines) {
 }
 
 constexpr const char* kMethod =
-    "<p>Trends look at the last 30 % of the logged steps, in 16 blocks of consecutive steps, through whose means a "
-    "line is fitted: what is said to fall or to rise has a slope whose 95 % interval leaves out 0, and what is said to "
-    "be flat has one that includes 0 and reaches no further than 5 % of the level. Moving means are lines fitted "
-    "through a "
-    "fortieth of "
-    "the logged steps, at least 8, and their bands are the lines’ 95 % intervals. Core-hours count the threads that "
+    "<p>Trends look at the last 30 % of the logged steps, or the last 16, in up to 16 blocks of consecutive "
+    "steps, through whose means a line is fitted: what is said to fall or to rise has changed by 0.5 % of the "
+    "level or more, with a slope whose 95 % interval leaves out 0; other changes are flat where the interval "
+    "reaches no further than 5 % of the level. Moving means are lines fitted through a fortieth of the logged "
+    "steps, at least 8, and their bands are the lines’ 95 % intervals. Core-hours count the threads that "
     "compute, also where the job had more cores. A start that was killed counts up to its last checkpoint. Whole "
     "checkpoints have all files with their sizes; <code>ddpm checkpoint verify</code> also compares "
     "their SHA-256.</p>\n";

@@ -84,16 +84,30 @@ std::optional<Validations> validations_of(const RunRecord& run) {
   return result;
 }
 
+bool on_like_hardware(const observe::UsageLine& a, const observe::UsageLine& b) {
+  return a.ranks == b.ranks && a.devices == b.devices && a.cpus == b.cpus && a.device_name == b.device_name;
+}
+
+/// The logged steps since the run has had the ranks, GPUs and threads of its last start.
+std::span<const StepMetrics> on_last_hardware(const RunRecord& run) {
+  int64_t from = 0;
+  for (std::size_t i = 1; i < run.usage.size(); ++i) {
+    if (!on_like_hardware(run.usage[i - 1], run.usage[i])) from = run.usage[i].from;
+  }
+  const auto first = std::ranges::find_if(run.metrics, [&](const StepMetrics& one) { return one.step > from; });
+  return first == run.metrics.end() ? std::span(run.metrics) : std::span(first, run.metrics.end());
+}
+
 void measure_speed(const RunRecord& run, Measures& measures) {
   constexpr std::size_t kFewest = 3;
-  const auto recent = recent_of(run);
+  const auto alike = on_last_hardware(run);
+  const auto recent = alike.last(std::min(alike.size(), recent_of(run).size()));
   measures.images_per_second = optional_median(recent, &StepMetrics::images_per_second);
   measures.data_wait = optional_mean(recent, &StepMetrics::data_wait_fraction);
   measures.comm_wait = optional_mean(recent, &StepMetrics::comm_wait_fraction);
-  const std::size_t first = std::max(kFewest, run.metrics.size() / 10);
-  if (run.metrics.size() > 2 * first + 1) {
-    measures.first_images_per_second =
-        optional_median(std::span(run.metrics).subspan(1, first), &StepMetrics::images_per_second);
+  const std::size_t first = std::max(kFewest, alike.size() / 10);
+  if (alike.size() > 2 * first + 1) {
+    measures.first_images_per_second = optional_median(alike.subspan(1, first), &StepMetrics::images_per_second);
   }
   const auto seconds = optional_median(recent, &StepMetrics::seconds_per_step);
   if (seconds && measures.total && *measures.total > measures.step) {

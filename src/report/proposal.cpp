@@ -31,7 +31,8 @@ bool comparable(const ProposalRun& a, const ProposalRun& b) {
   const auto alike = [](const ProposalRun& one, const ProposalRun& other) {
     return std::ranges::all_of(one.record.settings, [&](const Setting& setting) {
       const bool counts = setting.path.starts_with("model.") || setting.path.starts_with("data.train") ||
-                          setting.path.starts_with("precision.");
+                          setting.path.starts_with("precision.") || setting.path == "data.patch" ||
+                          setting.path == "diffusion.mean_model";
       return !counts || other.record.setting(setting.path) == setting.value;
     });
   };
@@ -79,6 +80,7 @@ std::string used_text(const std::vector<ProposalRun>& runs, const ProposalOption
     sum.device_seconds += run.account.device_seconds;
     sum.joules += run.account.joules;
     sum.starts += run.account.starts;
+    sum.lacks_gpus = sum.lacks_gpus || run.account.lacks_gpus;
     if (!run.account.energy_source.empty()) sources.insert(run.account.energy_source);
   }
   const bool one = runs.size() == 1;
@@ -88,7 +90,8 @@ std::string used_text(const std::vector<ProposalRun>& runs, const ProposalOption
   if (sum.device_seconds > 0.0) text += fmt::format(" and {} GPU-hours", hours_text(sum.device_seconds));
   if (sum.joules > 0.0) {
     const double kwh = kwh_of(sum.joules);
-    text += fmt::format(", and {} kWh as measured by {}", number_text(kwh, 3), fmt::join(sources, ", "));
+    text += fmt::format(", and {} kWh as measured by {}{}", number_text(kwh, 3), fmt::join(sources, ", "),
+                        sum.lacks_gpus ? ", without GPUs," : "");
     if (sum.measured_seconds < kMostMeasured * sum.seconds) {
       text += fmt::format(" in {} of that time", share_text(sum.measured_seconds / sum.seconds));
     }
@@ -113,7 +116,7 @@ void extrapolate(const ProposalRun& run, Proposal& proposal) {
   proposal.core_hours = *proposal.seconds * static_cast<double>(line.cpus) / kHour;
   if (line.devices > 0) proposal.device_hours = *proposal.seconds * static_cast<double>(line.devices) / kHour;
   const Account& account = run.account;
-  if (account.measured_images > 0 && account.joules > 0.0) {
+  if (account.measured_images > 0 && account.joules > 0.0 && !account.lacks_gpus) {
     proposal.kwh = kwh_of(account.joules / static_cast<double>(account.measured_images) * images);
   }
 }

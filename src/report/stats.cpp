@@ -40,8 +40,9 @@ std::size_t chosen(std::size_t i, std::size_t count, std::size_t size) {
 
 Direction direction_of(const Interval& change) {
   constexpr double kFlat = 0.05;
-  if (change.high < 0.0) return Direction::falling;
-  if (change.low > 0.0) return Direction::rising;
+  constexpr double kSlight = 0.005;
+  if (change.high < 0.0 && change.value <= -kSlight) return Direction::falling;
+  if (change.low > 0.0 && change.value >= kSlight) return Direction::rising;
   return change.low > -kFlat && change.high < kFlat ? Direction::flat : Direction::unknown;
 }
 

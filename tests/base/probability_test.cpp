@@ -23,6 +23,7 @@ TEST(Probability, IsThatOfScipy) {
   EXPECT_NEAR(chi_squared_p_value(3.0, 4.0), 0.5578254003710748, 1e-13);
   EXPECT_NEAR(chi_squared_p_value(30.0, 10.0), 0.000856641210775301, 1e-14);
   EXPECT_EQ(chi_squared_p_value(0.0, 2.0), 1.0);
+  EXPECT_EQ(chi_squared_p_value(HUGE_VAL, 2.0), 0.0);
 }
 
 }  // namespace

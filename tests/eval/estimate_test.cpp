@@ -61,6 +61,12 @@ TEST(Estimate, SetsThatDifferMoreThanTheirErrorsWidenTheInterval) {
   const std::vector<Estimate> alike = {a, a};
   EXPECT_NEAR(over_sets(alike).standard_error, 0.1 / std::numbers::sqrt2, 1e-14);
   EXPECT_EQ(over_sets(alike).units, 42);
+  for (Estimate* one : {&a, &b}) {
+    one->standard_error = 5.0;
+    one->method = Method::subsets;
+  }
+  const std::vector<Estimate> of_subsets = {a, b};  // how far subsets scatter is no error of their mean
+  EXPECT_NEAR(over_sets(of_subsets).standard_error, 1.0, 1e-14);
 }
 
 TEST(Comparison, IsATestOfThePairs) {

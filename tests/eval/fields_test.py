@@ -4,6 +4,7 @@ refuses sets that do not fit."""
 import json
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -198,6 +199,44 @@ class Fields(unittest.TestCase):
         self.assertAlmostEqual(value(WORK / "stored.npy"), np.pi, 5)
         self.assertAlmostEqual(value(WORK / "stored.npy", "--samples-hold", "stored"), 1, 12)
         self.assertAlmostEqual(value(data), 1, 12)
+
+    def test_samples_that_record_transforms_are_in_stored_units(self):
+        # As ddpm sample --denormalize writes them: training and test sets each have statistics of their own.
+        sets = {}
+        for name, mean in (("train", 280.0), ("test", 285.0)):
+            sets[name] = np.random.default_rng(7).normal(mean, 5.0, (12, 1, 4, 4)).astype(np.float32)
+            array = WORK / f"{name}.npy"
+            np.save(array, sets[name])
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            ddpm("data", "create", array, "--output", WORK / name, "--transform", "standardize")
+        result = self.evaluate(WORK / "train", "--data", WORK / "test")
+        bias = next(row for row in result["metrics"] if row["name"] == "bias")
+        self.assertAlmostEqual(bias["value"], sets["train"].mean(dtype=float) - sets["test"].mean(dtype=float), 5)
+        self.assertEqual((result["settings"]["samples_hold"], len(result["notes"])), ("stored", 1))
+        # An .npy says nothing, which is said.
+        notes = self.evaluate(WORK / "train.npy", "--data", WORK / "test", ranks=(1,))["notes"]
+        self.assertTrue(any("train.npy records no transforms" in note for note in notes), notes)
+
+    def test_an_ensemble_that_the_truth_is_always_beyond(self):
+        far = write_ensemble("far", ensemble(1, 0.5, 100.0))
+        test = self.rows(self.evaluate(far, "--data", write("truth", TRUTH), ranks=(1,)), "channel 0")["rank_chi2", ""]
+        self.assertEqual((test["value"], test["p_value"]), (None, 0.0))
+
+    def test_one_condition_and_one_sample_have_no_errors(self):
+        data = write("truth", TRUTH)
+        result = self.evaluate(write_ensemble("single", ensemble(1, 0.9)[:1]), "--data", data, ranks=(1,))
+        self.assertEqual([row["name"] for row in result["metrics"] if "sigmas" in row], [])
+        np.save(WORK / "one.npy", np.zeros((1, 2, 4, 4), np.float32))
+        self.refuse(3, "has no error with 1 sample", WORK / "one.npy", "--exact", "u1,beta=1", "--gate", 4)
+
+    def test_numbers_that_depend_on_the_count_are_not_compared_between_counts(self):
+        data = write("truth", TRUTH)
+        x = ensemble(1, 0.9).reshape(-1, VARIABLES, *SIDES)
+        many, few = write("many", x), write("few-samples", x[:20])
+        compared = lambda a, b: {row["metric"] for row in self.evaluate(a, "--data", data, "--against", b, ranks=(1,))["comparisons"]}
+        self.assertEqual(compared(many, many) - compared(many, few), {"spectrum_error", "tail_error"})
+        self.assertTrue(any("different numbers of samples" in note
+                            for note in self.evaluate(many, "--data", data, "--against", few, ranks=(2,))["notes"]))  # fmt: skip
 
     def test_members_of_an_npy_and_unpaired_sets(self):
         data, x = write("truth", TRUTH), ensemble(1, 0.9)

@@ -4,6 +4,7 @@ ranks; it finds copies of training pictures, says which of two models is better,
 import json
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -203,6 +204,42 @@ class SamplesPeer(unittest.TestCase):
         self.assertAlmostEqual(both["value"], np.mean(each), delta=1e-12)
         self.assertGreater(both["high"] - both["low"], abs(each[1] - each[0]))  # Student's t of two
 
+    def test_the_error_of_the_data_counts_where_models_lie_on_either_side_of_it(self):
+        random = np.random.default_rng(4)
+        sets = {"middle": random.normal(0, 1, (50, 1, 4, 4)), "above": random.normal(0.3, 1, (80, 1, 4, 4)),
+                "higher": random.normal(0.5, 1, (80, 1, 4, 4)), "below": random.normal(-0.3, 1, (80, 1, 4, 4))}  # fmt: skip
+        for name, x in sets.items():
+            np.save(WORK / f"{name}.npy", x.astype(np.float32))
+        error = {name: jackknife(x.astype(np.float32).astype(float), np.mean) for name, x in sets.items()}
+        for b, of_data in (("higher", 0.0), ("below", 2.0)):
+            result = evaluate(WORK / "above.npy", "--against", WORK / f"{b}.npy", "--data", WORK / "middle.npy", "--metrics", "moments")
+            (row,) = [one for one in result["comparisons"] if one["metric"] == "mean_gap"]
+            wanted = np.linalg.norm([error["above"], error[b], of_data * error["middle"]])
+            self.assertLess(relative(row["standard_error"], wanted), 1e-6, b)
+
+    def test_numbers_without_an_error_of_their_samples_are_not_compared(self):
+        metrics = ["--data", WORK / "train", "--metrics", "frechet,kernel,manifold"]
+        names = lambda *sets: {c["metric"] for c in evaluate(*sets, *metrics)["comparisons"]}
+        single = names(WORK / "sample", "--against", WORK / "collapsed")
+        several = names(WORK / "sample", WORK / "collapsed", "--against", WORK / "collapsed", WORK / "sample")
+        self.assertEqual(several - single, {"recall_gap", "coverage_gap"})
+        result = evaluate(WORK / "sample", "--against", WORK / "held_out", *metrics)  # 70 and 60 pictures
+        self.assertEqual(single - {c["metric"] for c in result["comparisons"]}, {"frechet_distance"})
+        self.assertTrue(any("--most 60" in note for note in result["notes"]), result["notes"])
+
+    def test_held_out_floats_are_values_as_the_data_stores_them(self):
+        # Each set of float32 records statistics of its own.
+        sets = {}
+        for name, seed in (("float_data", 1), ("float_held_out", 2)):
+            sets[name] = np.random.default_rng(seed).normal(100.0 * seed, 10.0, (30, 1, 4, 4)).astype(np.float32)
+            np.save(WORK / f"{name}.npy", sets[name])
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            ddpm("data", "create", WORK / f"{name}.npy", "--output", WORK / name, "--transform", "standardize")
+        result = evaluate(WORK / "float_data", "--data", WORK / "float_data", "--held-out", WORK / "float_held_out", "--metrics", "neighbours")
+        x = {name: (y.reshape(30, -1) - sets["float_data"].mean()) / sets["float_data"].std() for name, y in sets.items()}
+        wanted = distances(x["float_held_out"], x["float_data"]).min(1).mean() / 4
+        self.assertLess(relative(find(result, "nearest_distance")["reference"], wanted), 1e-4)
+
     def test_refusals(self):
         class Odd(torch.nn.Module):
             def __init__(self, kind: str):
@@ -223,6 +260,7 @@ class SamplesPeer(unittest.TestCase):
         np.save(WORK / "grey.npy", np.float32(grey.transpose(0, 3, 1, 2)))
         bad[3, 1, 2, 5] = np.nan
         np.save(WORK / "nan.npy", bad)
+        np.save(WORK / "two.npy", seen(self.sample_images).numpy()[:, :2])
         np.save(WORK / "small.npy", bad[:, :, :8, :8])
         np.save(WORK / "few.npy", bad[10:13])
         (WORK / "empty").mkdir(exist_ok=True)
@@ -237,6 +275,7 @@ class SamplesPeer(unittest.TestCase):
             (2, [WORK / "sample", *data, "--metrics", "fid"], ["'fid' is none", "frechet"]),
             (2, [*kernel, WORK / "extractor.pt", "--extractor-range", "0-255"], ["0..255"]),
             (2, [WORK / "sample", *data, "--neighbours", "x.jpg"], ["ends with .png"]),
+            (2, [WORK / "two.npy", "--data", WORK / "two.npy", "--neighbours", "x.png"], ["2 channels cannot be drawn"]),
             (3, [WORK / "grey.npy", *data], ["1 variable of 16 x 16", "3 variables"]),
             (3, [WORK / "small.npy", *data], ["3 variables of 8 x 8"]),
             (3, [WORK / "nan.npy", *data], ["sample 3 holds nan", "green"]),

@@ -75,8 +75,8 @@ class Peers(InAClone):
         folder.mkdir(parents=True)
         run(os.environ["DDPM"], "data", "generate", "u1", "--beta", 1.5, "--links", "vectors", "--gauge", "landau", "--size", 8,
             "--count", 200, "--output", folder / "set")  # fmt: skip
-        said = run(sys.executable, "-B", "examples/exam/diffusers_loop.py", folder / "set", folder / "drawn.npy", "--minutes", 0.05,
-                   "--count", 200, "--steps", 6)  # fmt: skip
+        said = run(sys.executable, "-B", "examples/exam/diffusers_loop.py", "u1", folder / "set", folder / "drawn.npy", "--minutes", 0.05,
+                   "--count", 200, "--steps", 10)  # fmt: skip
         self.assertRegex(said, r"\d+ steps of 32 images")
         run(os.environ["DDPM"], "eval", "fields", folder / "drawn.npy", "--samples-hold", "stored", "--exact", "u1,beta=1.5",
             "--output", folder / "diffusers.json")  # fmt: skip

@@ -59,11 +59,22 @@ TEST_F(CsvLogTest, ARunThatContinuesCutsItsTableBack) {
   for (const int64_t step : {1, 2, 3, 4}) log.append(metrics_of(step));
   files_->open_append(file("m.csv"))->write("5,16");  // killed as it wrote
   CsvLog later(*files_, file("m.csv"));
-  later.begin(2, {});
+  later.begin(2, std::vector{metrics_of(1), metrics_of(2)});
   later.append(metrics_of(3));
   const auto lines = lines_of(read(file("m.csv")));
   ASSERT_EQ(lines.size(), 4);
   for (const std::size_t row : {1U, 2U, 3U}) EXPECT_THAT(lines[row], StartsWith(fmt::format("{},", row)));
+}
+
+TEST_F(CsvLogTest, ATableWithAGapIsMadeAnew) {
+  CsvLog log(*files_, file("m.csv"));
+  for (const int64_t step : {1, 3}) log.append(metrics_of(step));
+  CsvLog later(*files_, file("m.csv"));
+  later.begin(3, std::vector{metrics_of(1), metrics_of(2), metrics_of(3)});
+  later.append(metrics_of(4));
+  const auto lines = lines_of(read(file("m.csv")));
+  ASSERT_EQ(lines.size(), 5);
+  for (const std::size_t row : {1U, 2U, 3U, 4U}) EXPECT_THAT(lines[row], StartsWith(fmt::format("{},", row)));
 }
 
 TEST_F(CsvLogTest, ATableThatBeginsLaterHasTheRowsBefore) {

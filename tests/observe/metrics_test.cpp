@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/json.h"
@@ -120,7 +121,15 @@ TEST(ParseJsonLine, TakesOnlyWholeMetrics) {
         R"({"step":1,"loss_quartiles":[1,2,3,"4"]})", R"({"step":1,"step":2})", R"({"step":1,"a":[[[[1]]]]})"}) {
     EXPECT_FALSE(parse_json_line(line)) << line;
   }
-  EXPECT_FALSE(parse_json_line(R"({"step":1,"note":")" + std::string(1U << 16U, 'x') + R"("})"));
+  EXPECT_FALSE(parse_json_line(R"({"step":1,"note":")" + std::string(1U << 20U, 'x') + R"("})"));
+}
+
+TEST(ParseJsonLine, TakesTheLineOfAModelOfThousandsOfBlocks) {
+  StepMetrics metrics = metrics_of(1);
+  for (int i = 0; i < 5000; ++i) metrics.own.emplace_back(fmt::format("down_blocks/{}/gradient", i), 0.5);
+  const auto read = parse_json_line(to_json_line(metrics));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->own, metrics.own);
 }
 
 TEST(MetricTable, NamesEachMetricOnce) {

@@ -86,6 +86,25 @@ TEST(Judgement, WhatIsWrongIsSaidOfRunsThatHaveEnded) {
   }
 }
 
+TEST(Judgement, ThroughputIsComparedOnTheSameHardware) {
+  RunRecord run;
+  for (int64_t step = 1; step <= 200; ++step) {
+    observe::StepMetrics one;
+    one.step = step;
+    one.images_per_second = step <= 100 ? 200.0 : 100.0;
+    run.metrics.push_back(one);
+  }
+  run.usage = {{.ranks = 2, .cpus = 2, .from = 0, .to = 100}, {.ranks = 2, .cpus = 2, .from = 100, .to = 200}};
+  EXPECT_EQ(measures_of(run, 0.0).first_images_per_second, 200.0);
+  EXPECT_EQ(measures_of(run, 0.0).images_per_second, 100.0);
+  run.usage[1].ranks = run.usage[1].cpus = 1;
+  EXPECT_EQ(measures_of(run, 0.0).first_images_per_second, 100.0);
+  run.metrics.resize(105);  // fewer steps on one rank than the last part of the run has
+  run.metrics.back().images_per_second = 90.0;
+  EXPECT_EQ(measures_of(run, 0.0).images_per_second, 100.0);
+  EXPECT_FALSE(measures_of(run, 0.0).first_images_per_second);
+}
+
 TEST(Judgement, HowARunEnded) {
   Measures early = measures_of(Phase::finished, Direction::flat);
   early.step = 700;

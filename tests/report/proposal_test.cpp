@@ -60,6 +60,28 @@ TEST(Proposal, EnergyIsThatOfTheTimeInWhichItWasMeasured) {
   EXPECT_NE(one.find("it has used 2 core-hours, and 1 kWh as measured by RAPL."), std::string::npos) << one;
 }
 
+TEST(Proposal, EnergyOfHostsIsNotThatOfTheirGpus) {
+  for (const auto& [source, whole] : {std::pair("RAPL", false), {"RAPL + NVML", true}, {"pm_counters", true}}) {
+    TestedRun run = run_on(2, 2, 2, 1000.0);
+    run.record.usage[0].seconds = 100.0;
+    run.record.usage[0].to = 10;
+    run.record.usage[0].joules = 3.6e6;
+    run.record.usage[0].energy_source = source;
+    run.account = account_of(run.record);
+    const Proposal proposal = proposal_of({run});
+    EXPECT_EQ(proposal.kwh.has_value(), whole) << source;
+    EXPECT_EQ(proposal.text.find("RAPL, without GPUs") == std::string::npos, whole) << proposal.text;
+  }
+}
+
+TEST(Proposal, RunsOnOtherWindowsDoOtherWork) {
+  std::vector<TestedRun> runs = {run_on(1, 1, 0, 20.0), run_on(1, 8, 0, 120.0)};
+  for (TestedRun& run : runs) run.record.settings.push_back({"data.patch", "[64, 64]"});
+  EXPECT_TRUE(proposal_of(runs).efficiency);
+  runs[1].record.settings.back().value = "[16, 16]";
+  EXPECT_FALSE(proposal_of(runs).efficiency);
+}
+
 // As `sacct --noheader --parsable2 --duplicates` writes it of a job that was requeued once.
 TEST(Slurm, AJobIsTheSumOfItsStarts) {
   const auto jobs = parse_sacct(

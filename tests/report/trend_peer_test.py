@@ -34,7 +34,8 @@ class Trends(unittest.TestCase):
     def test_a_trend_is_scipys_line_through_the_means_of_blocks(self):
         random = np.random.default_rng(3)
         for name, slope, deviation, direction in (("falling", -3e-4, 0.003, "falling"), ("rising", 3e-4, 0.003, "rising"),
-                                                  ("flat", 0.0, 0.0005, "flat"), ("noisy", 0.0, 0.1, "unknown")):
+                                                  ("flat", 0.0, 0.0005, "flat"), ("creeping", 1e-6, 1e-6, "flat"),
+                                                  ("noisy", 0.0, 0.1, "unknown")):  # fmt: skip
             losses = 0.1 + slope * np.arange(COUNT) + random.normal(0, deviation, COUNT)
             (run,) = json.loads(ddpm("report", make_run(name, losses.tolist()), "--json").stdout)["runs"]
             recent = int(np.ceil(0.3 * COUNT))
