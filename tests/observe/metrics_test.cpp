@@ -126,7 +126,7 @@ TEST(ParseJsonLine, TakesOnlyWholeMetrics) {
 
 TEST(ParseJsonLine, TakesTheLineOfAModelOfThousandsOfBlocks) {
   StepMetrics metrics = metrics_of(1);
-  for (int i = 0; i < 5000; ++i) metrics.own.emplace_back(fmt::format("down_blocks/{}/gradient", i), 0.5);
+  for (int i = 0; i < 5000; ++i) metrics.own.emplace_back(fmt::format("down_blocks/{:04}/gradient", i), 0.5);
   const auto read = parse_json_line(to_json_line(metrics));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->own, metrics.own);
