@@ -231,7 +231,7 @@ class SamplesPeer(unittest.TestCase):
         # Each set of float32 records statistics of its own.
         sets = {}
         for name, seed in (("float_data", 1), ("float_held_out", 2)):
-            sets[name] = np.random.default_rng(seed).normal(100.0 * seed, 10.0, (30, 1, 4, 4)).astype(np.float32)
+            sets[name] = np.random.default_rng(seed).normal(100.0 * seed, 10.0, (30, 4, 4, 1)).astype(np.float32)
             np.save(WORK / f"{name}.npy", sets[name])
             shutil.rmtree(WORK / name, ignore_errors=True)
             ddpm("data", "create", WORK / f"{name}.npy", "--output", WORK / name, "--transform", "standardize")
