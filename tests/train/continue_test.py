@@ -11,7 +11,7 @@ import unittest
 import h5py
 import numpy as np
 import torch
-from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
+from diffusers import DDPMPipeline, DDPMScheduler, EDMEulerScheduler, UNet2DModel
 from diffusers.training_utils import EMAModel
 from safetensors.torch import load_file, save_file
 
@@ -136,6 +136,10 @@ class Continue(unittest.TestCase):
         for pretrained, formulation in (("base", "flow"), ("base", "edm"), ("fourier", "flow")):
             _, config = self.config(f"{pretrained}-{formulation}", WORK / pretrained, diffusion={"formulation": formulation})
             ddpm("train", config)
+        # edm reads no num_train_timesteps, which a file of diffusers has all the same.
+        shutil.copytree(WORK / "base", WORK / "karras", dirs_exist_ok=True)
+        EDMEulerScheduler(num_train_timesteps=256).save_pretrained(WORK / "karras" / "scheduler")
+        ddpm("train", self.config("karras-run", WORK / "karras")[1])
         _, config = self.config("set", WORK / "base", diffusion={"formulation": "flow", "clip_sample": False})
         self.assertIn("diffusion.clip_sample = false has no meaning", ddpm("train", config, check=False).stderr)
 
