@@ -207,6 +207,8 @@ class Islands(unittest.TestCase):
         for keys, phrase in (
             ({"parallel": {"sync_every": -1}}, "parallel.sync_every"),
             ({"parallel": {"outer_momentum": 1.0}}, "parallel.outer_momentum"),
+            ({"data": {"validation": str(WORK / "set.h5")}, "validation": {"every_steps": 4}, "early_stopping": {"patience": 2}},
+             "validation.every_steps = 4 with early_stopping.patience = 2"),
             ({"run": {"reproducible": True}}, "parallel.sync_every = 3: what copies that are updated on their own"),
         ):  # fmt: skip
             with self.assertRaises(AssertionError) as refused:
