@@ -7,6 +7,7 @@
 #include <ATen/ops/tanh.h>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "diffusion/samplers.h"
 #include "golden.h"
 
@@ -129,6 +130,22 @@ TEST(Sampler, GivesTheModelInt64TimestepsAndNoGradientMode) {
         done.push_back(step);
       });
   EXPECT_EQ(done, (std::vector<std::size_t>{1, 2, 3, 4}));
+}
+
+TEST(Sampler, TakesNoMoreStepsByItselfThanThereAreTimesteps) {
+  SchedulerConfig few;
+  few.num_train_timesteps = 20;
+  EXPECT_EQ(diffusion::default_steps(SamplerType::ddim, few), 20);
+  EXPECT_EQ(diffusion::default_steps(SamplerType::ddim, SchedulerConfig{}), 50);
+  for (const auto type : {SamplerType::ddpm, SamplerType::ddim, SamplerType::dpmsolver_pp, SamplerType::dpmsolver_pp_2s,
+                          SamplerType::euler, SamplerType::heun}) {
+    for (const auto spacing : {diffusion::TimestepSpacing::leading, diffusion::TimestepSpacing::linspace,
+                               diffusion::TimestepSpacing::trailing}) {
+      few.timestep_spacing = spacing;
+      EXPECT_NO_THROW(make_sampler(few, {.scheduler = type, .steps = diffusion::default_steps(type, few)}))
+          << base::name_of(type) << " " << base::name_of(spacing);
+    }
+  }
 }
 
 TEST(Sampler, RefusesWhatItCannotDo) {
