@@ -223,11 +223,12 @@ struct SampleInputs::State {
   void expect_known_to_mean() const {
     if (!model.mean || !has_class_table(model.mean->unet->config())) return;
     const int64_t known = *model.mean->unet->config().num_class_embeds;
-    if (options.class_label && *options.class_label >= known) {
+    const int64_t greatest_asked = options.all_classes ? classes() - 1 : options.class_label.value_or(0);
+    if (greatest_asked >= known) {
       throw base::ConfigError("--class-label {}: the model's regression knows classes 0 to {}; wanted: one of these",
-                              *options.class_label, known - 1);
+                              options.all_classes ? "all" : std::to_string(greatest_asked), known - 1);
     }
-    if (options.class_label || !dataset || dataset->labels().empty()) return;
+    if (!wants_labels(model, options) || !dataset || dataset->labels().empty()) return;
     const int64_t greatest = *std::ranges::max_element(dataset->labels());
     if (greatest < known) return;
     throw base::DatasetError("{}: labels reach up to {}; the model's regression knows classes 0 to {}",
