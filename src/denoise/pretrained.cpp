@@ -157,7 +157,7 @@ void warn_of_changed_diffusion(const ModelSource& source, const diffusion::Sched
           "wanted: these keys, where that is not so",
           *source.pretrained, fmt::join(diffusion::network_keys(scheduler), ", "));
     }
-    const auto changed = diffusion::changed_keys(*trained, scheduler);
+    const auto changed = diffusion::changed_network_keys(*trained, scheduler);
     if (changed.empty()) return;
     runtime.log.warn("{}: it goes on with diffusion.{}, which its weights were not trained for", *source.pretrained,
                      fmt::join(changed, " and diffusion."));
@@ -236,7 +236,7 @@ void PretrainedWeights::place_classes() {
 void PretrainedWeights::warn_of_changes(const ModelSource& source, const nn::UNet2DConfig& model,
                                         const ReadRunModel& read_run, const run::Runtime& runtime) {
   comm::do_on_root(world_, [&] {
-    const auto changed = interop::changed_keys(read_pretrained_config(source, read_run).unet, model);
+    const auto changed = interop::changed_model_keys(read_pretrained_config(source, read_run).unet, model);
     if (changed.empty()) return;
     runtime.log.warn("{}: it goes on with model.{}, by which its predictions change", path_.string(),
                      fmt::join(changed, " and model."));
