@@ -73,7 +73,7 @@ class NpyOutput : public SampleOutput {
             std::optional<denoise::ImageRecord> denormalize)
       : writer_(files, path, shape), denormalize_(std::move(denormalize)) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
-    writer_.append(floats(denormalize_ ? denoise::stored_values(images, *denormalize_) : images));
+    writer_.append(floats(denormalize_ ? denoise::stored_images(images, *denormalize_) : images));
   }
   void finish() override { writer_.commit(); }
 
@@ -91,7 +91,7 @@ class Hdf5Output : public SampleOutput {
         dtype_(dtype),
         writer_(make_writer(files, shape)) {}
   void append(int64_t /*first*/, const at::Tensor& images) override {
-    const at::Tensor values = denormalize_ ? denoise::stored_values(images, *denormalize_) : images;
+    const at::Tensor values = denormalize_ ? denoise::stored_images(images, *denormalize_) : images;
     // The layers of a volume follow each other, as they do in the file.
     const at::Tensor stored_nhwc = values.to(device::scalar_type(dtype_)).permute({0, 2, 3, 1}).contiguous();
     writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});

@@ -68,7 +68,7 @@ void sample_to_dataset(const DatasetJob& job, Context& context) {
     const at::Tensor images = job.sampler.draw(first, n, [&](std::size_t done, std::size_t total) {
       progress(static_cast<double>(done) / static_cast<double>(total));
     });
-    const at::Tensor values = job.denormalize ? denoise::stored_values(images, job.model.image) : images;
+    const at::Tensor values = job.denormalize ? denoise::stored_images(images, job.model.image) : images;
     return values.to(stored == base::DType::u8 ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
   };
   context.enter("making the images");

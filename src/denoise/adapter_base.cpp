@@ -32,7 +32,7 @@ void expect_same_function(const base::Path& path, const nn::UNet2DConfig& model)
         "model.{}; wanted: the model's own, or training without model.lora_rank",
         path.string(), fmt::join(inputs, " and model."));
   }
-  const auto changed = interop::changed_keys(base, model);
+  const auto changed = interop::changed_model_keys(base, model);
   if (changed.empty()) return;
   throw base::OutputError("{}: the model beside adapters has model.{}; wanted: that model as it is, since they are its",
                           path.string(), fmt::join(changed, " and model."));

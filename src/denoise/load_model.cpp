@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
@@ -142,6 +143,21 @@ void expect_known_names(const std::vector<std::string>& names, const nn::UNet2DC
                           *config.num_class_embeds);
 }
 
+/// normalization.json is of a model that draws as many channels, and has a class beside the null class.
+void expect_record_of(const LoadedModel& model, const std::string& origin) {
+  const nn::UNet2DConfig& config = model.unet->config();
+  const int64_t channels = InputCounts::of(model.image.fields, false).image;
+  if (!model.image.fields.empty() && channels != config.out_channels) {
+    throw base::OutputError("{}: its images have {}, but the model draws {}", origin,
+                            base::counted(channels, "channel"), config.out_channels);
+  }
+  const double dropout = model.class_dropout.value_or(0.0);
+  if (dropout > 0.0 && has_class_table(config) && null_class(config) < 1) {
+    throw base::OutputError("{}: 'class_dropout' is {}, so that the last class is the null class; the model has 1",
+                            origin, dropout);
+  }
+}
+
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device,
                            const std::vector<int64_t>& sides) {
   LoadedModel model;
@@ -172,6 +188,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     if (normalization) {
       model.image.set_normalization(*normalization, origin);
       read_dropouts(*normalization, origin, model);
+      expect_record_of(model, origin);
     }
     expect_fitting(model.image, config, path.string());
   });

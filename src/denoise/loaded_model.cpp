@@ -71,8 +71,13 @@ void write_dropouts(const nn::UNet2DConfig& unet, const ImageRecord& image, cons
 
 void read_dropouts(const base::Json& normalization, const std::string& origin, LoadedModel& model) {
   const base::JsonFields values(normalization, origin, {}, base::JsonFields::Others::ignored);
-  if (values.has(kClassDropout)) model.class_dropout = values.number(kClassDropout, 0.0, 1.0);
+  model.class_dropout = class_dropout_in(normalization, origin);
   if (values.has(kConditionDropout)) model.condition_dropout = values.number(kConditionDropout, 0.0, 1.0);
+}
+
+std::optional<double> class_dropout_in(const base::Json& normalization, const std::string& origin) {
+  const base::JsonFields values(normalization, origin, {}, base::JsonFields::Others::ignored);
+  return values.has(kClassDropout) ? std::optional(values.number(kClassDropout, 0.0, 1.0)) : std::nullopt;
 }
 
 std::string digest_of_weights(const LoadedModel& model) {

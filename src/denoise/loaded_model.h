@@ -66,6 +66,8 @@ void expect_mean(const base::Json& record, const LoadedModel* mean, const std::s
 void write_dropouts(const nn::UNet2DConfig& unet, const ImageRecord& image, const diffusion::DiffusionConfig& config,
                     base::Json& normalization);
 void read_dropouts(const base::Json& normalization, const std::string& origin, LoadedModel& model);
+/// How often training dropped the class, where the normalization says so. Throws as read_dropouts().
+std::optional<double> class_dropout_in(const base::Json& normalization, const std::string& origin);
 
 /// SHA-256 over names, types and values of all weights, those of `mean` included.
 std::string digest_of_weights(const LoadedModel& model);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +18,7 @@
 #include "base/input_file.h"
 #include "comm/collectives.h"
 #include "denoise/folder_weights.h"
+#include "denoise/input_places.h"
 #include "denoise/unet_tensors.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/model_files.h"
@@ -31,12 +34,13 @@ namespace ddpm::denoise {
 namespace {
 
 constexpr const char* kWeightsKey = "model.pretrained_weights =";
+constexpr const char* kInputs = "conv_in.weight";
 constexpr const char* kNewClasses = "class_embedding.weight";
 constexpr const char* kNewParameters = "parameter_embedding.";
 
-/// The axis along which a model may have more of a weight than the one that it starts from; the rest is zeros.
+/// The axis along which a model may have more of a weight than the one that it starts from; what is new is zeros.
 std::optional<std::size_t> growing_axis(const std::string& name, const std::vector<int64_t>& shape) {
-  if (name == "conv_in.weight") return 1;
+  if (name == kInputs) return 1;
   if (name == kNewClasses && shape.size() == 2) return 0;
   return std::nullopt;
 }
@@ -67,13 +71,11 @@ void expect_fitting(const interop::ExpectedShapes& stored, const interop::Expect
   }
 }
 
-/// `values`, then zeros along the axis that grows.
-at::Tensor grown(const std::string& name, const at::Tensor& values, const std::vector<int64_t>& shape) {
-  if (values.sizes() == at::IntArrayRef(shape)) return values;
-  const auto axis = static_cast<int64_t>(*growing_axis(name, shape));
-  at::Tensor result = at::zeros(shape, values.options());
-  result.narrow(axis, 0, values.size(axis)).copy_(values);
-  return result;
+/// 0, 1, … up to `count`.
+std::vector<int64_t> same_places(int64_t count) {
+  std::vector<int64_t> places(static_cast<std::size_t>(count));
+  std::iota(places.begin(), places.end(), int64_t{0});
+  return places;
 }
 
 /// Leaves out the targets that mean no layer of the model.
@@ -155,7 +157,7 @@ void warn_of_changed_diffusion(const ModelSource& source, const diffusion::Sched
           "wanted: these keys, where that is not so",
           *source.pretrained, fmt::join(diffusion::network_keys(scheduler), ", "));
     }
-    const auto changed = diffusion::changed_keys(*trained, scheduler);
+    const auto changed = diffusion::changed_network_keys(*trained, scheduler);
     if (changed.empty()) return;
     runtime.log.warn("{}: it goes on with diffusion.{}, which its weights were not trained for", *source.pretrained,
                      fmt::join(changed, " and diffusion."));
@@ -180,8 +182,8 @@ nn::LoraConfig read_adapter_config(const ModelSource& source, const nn::UNet2DCo
       path.string(), interop::kAdapterConfig, interop::hub_hint(path));
 }
 
-PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,
-                                     const run::Runtime& runtime)
+PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ImageRecord& images,
+                                     const ReadRunModel& read_run, const run::Runtime& runtime)
     : world_(runtime.session.world()),
       adapters_(model.config().lora.rank > 0),
       path_(adapters_ ? *source.lora_adapters : *source.pretrained),
@@ -196,13 +198,45 @@ PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D
     file_.emplace(description_, stored_, world_);
   }
   comm::agree(world_, [&] { expect_fitting(stored_, wanted_, path_.string()); });
-  if (!adapters_) warn_of_changes(source, model.config(), read_run, runtime);
+  if (adapters_) return;
+  comm::agree(world_, [&] {
+    place_inputs_of(model.config(), images, runtime.log);
+    place_classes();
+  });
+  warn_of_changes(source, model.config(), read_run, runtime);
+}
+
+void PretrainedWeights::place_inputs_of(const nn::UNet2DConfig& model, const ImageRecord& images,
+                                        const base::Logger& log) {
+  const int64_t channels = stored_.at(kInputs).at(1);
+  if (images_before_) {
+    InputPlaces inputs = place_inputs(*images_before_, images, model.out_channels, channels, path_.string());
+    places_[kInputs] = std::move(inputs.places);
+    if (inputs.renamed.empty()) return;
+    return log.warn("{}: it goes on with the {}: none has a name that it was trained with, and their order counts",
+                    path_.string(), fmt::join(inputs.renamed, " and the "));
+  }
+  if (channels > model.out_channels && channels < model.in_channels) {
+    throw base::OutputError(
+        "{}: has no {} that says what its {} are, so that new ones cannot be put beside them; wanted: "
+        "model.in_channels = {}, or a folder or run of this program",
+        path_.string(), interop::kNormalizationName, base::counted(channels, "input channel"), channels);
+  }
+  places_[kInputs] = same_places(channels);
+}
+
+/// The null class is the last row of any table.
+void PretrainedWeights::place_classes() {
+  const auto table = stored_.find(kNewClasses);
+  if (table == stored_.end() || !growing_axis(table->first, table->second)) return;
+  std::vector<int64_t>& places = places_[kNewClasses] = same_places(table->second.front());
+  if (class_dropout_before_ > 0.0) places.back() = wanted_.at(kNewClasses).front() - 1;
 }
 
 void PretrainedWeights::warn_of_changes(const ModelSource& source, const nn::UNet2DConfig& model,
                                         const ReadRunModel& read_run, const run::Runtime& runtime) {
   comm::do_on_root(world_, [&] {
-    const auto changed = interop::changed_keys(read_pretrained_config(source, read_run).unet, model);
+    const auto changed = interop::changed_model_keys(read_pretrained_config(source, read_run).unet, model);
     if (changed.empty()) return;
     runtime.log.warn("{}: it goes on with model.{}, by which its predictions change", path_.string(),
                      fmt::join(changed, " and model."));
@@ -233,6 +267,11 @@ void PretrainedWeights::open_folder(const ModelSource& source) {
   const base::Path folder = pretrained_folder(source);
   stored_ = expected_shapes(nn::UNet2D(interop::read_model_config(folder)));
   description_ = folder.string();
+  const auto normalization = interop::read_normalization(folder);
+  if (!normalization) return;
+  const std::string origin = (interop::pipeline_folder(folder) / interop::kNormalizationName).string();
+  images_before_.emplace().set_normalization(*normalization, origin);
+  class_dropout_before_ = class_dropout_in(*normalization, origin).value_or(0.0);
 }
 
 void PretrainedWeights::open_run(const std::string& weights, const ReadRunModel& read_run,
@@ -242,8 +281,8 @@ void PretrainedWeights::open_run(const std::string& weights, const ReadRunModel&
   checkpoint_ = place->checkpoint ? std::optional(store_->open(*place->checkpoint)) : store_->find();
   comm::agree(world_, [&] {
     if (!checkpoint_) throw base::OutputError("{} has no checkpoint yet", place->run.string());
-    const std::size_t averages = read_run(place->run / checkpoint::kConfigName).averages;
-    choice_ = run::WeightChoice::of_run(weights, kWeightsKey, averages, place->run);
+    const RunModel trained = read_run(place->run / checkpoint::kConfigName);
+    choice_ = run::WeightChoice::of_run(weights, kWeightsKey, trained.averages, place->run);
     if (choice_.relative_length) {
       throw base::ConfigError(
           "{} {}: training starts from weights that a checkpoint holds; wanted: the model folder of "
@@ -251,6 +290,9 @@ void PretrainedWeights::open_run(const std::string& weights, const ReadRunModel&
           kWeightsKey, weights);
     }
     take_tensors();
+    const base::Json& state = checkpoint_->manifest.state;
+    if (holds_image_record(state)) images_before_ = read_image_record(state, run::state_origin(*checkpoint_));
+    class_dropout_before_ = trained.class_dropout;
     description_ =
         fmt::format("{}, step {}, {} weights", place->run.string(), checkpoint_->manifest.step, choice_.text());
   });
@@ -272,11 +314,18 @@ void PretrainedWeights::take_tensors() {
 }
 
 void PretrainedWeights::for_each(const std::function<void(const std::string& name, const at::Tensor& values)>& use) {
-  for_each_stored(
-      [&](const std::string& name, const at::Tensor& values) { use(name, grown(name, values, wanted_.at(name))); });
+  for_each_stored([&](const std::string& name, const at::Tensor& values) { use(name, placed(name, values)); });
   for (const auto& [name, shape] : wanted_) {
     if (!stored_.contains(name) && !is_left(name)) use(name, at::zeros(shape, at::kFloat));
   }
+}
+
+at::Tensor PretrainedWeights::placed(const std::string& name, const at::Tensor& values) const {
+  const auto places = places_.find(name);
+  if (places == places_.end()) return values;
+  const std::vector<int64_t>& shape = wanted_.at(name);
+  const auto axis = static_cast<int64_t>(*growing_axis(name, shape));
+  return at::zeros(shape, values.options()).index_copy_(axis, at::tensor(places->second, at::kLong), values);
 }
 
 bool PretrainedWeights::leaves_some() const {

@@ -6,11 +6,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "base/file_system.h"
 #include "denoise/adapter_base.h"
+#include "denoise/image_record.h"
 #include "denoise/load_model.h"
 #include "denoise/model_source.h"
 #include "denoise/shared_weights.h"
@@ -57,15 +59,15 @@ nn::LoraConfig read_adapter_config(const ModelSource& source, const nn::UNet2DCo
 /// `source.lora_adapters`, which fit as they are or not at all; otherwise the weights of `source.pretrained`, fitted to
 /// a model that may have more than the one they are from:
 ///
-///   more in_channels       zeros for them in conv_in.weight: they change nothing at first
-///   num_class_embeds       zeros for all classes, or for those that are new
+///   more in_channels       zeros for them in conv_in.weight: they change nothing at first (denoise/input_places.h)
+///   num_class_embeds       zeros for all classes, or for those that are new; a null class stays the last one
 ///   parameters             the last layer of their embedding is zero, the first one as in a new model
 class PretrainedWeights {
  public:
-  /// Opens what `source` names, and compares it with `model`. Throws OutputError for weights that do not fit.
-  /// Collective.
-  PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ReadRunModel& read_run,
-                    const run::Runtime& runtime);
+  /// Opens what `source` names, and compares it with `model`, which is trained on such `images`. Throws OutputError for
+  /// weights that do not fit. Collective.
+  PretrainedWeights(const ModelSource& source, const nn::UNet2D& model, const ImageRecord& images,
+                    const ReadRunModel& read_run, const run::Runtime& runtime);
 
   /// Throws OutputError where these are adapters of a run that were trained beside other weights than `base`.
   /// Collective.
@@ -86,6 +88,10 @@ class PretrainedWeights {
   void open_adapter_folder(const base::Logger& log);
   void open_run(const std::string& weights, const ReadRunModel& read_run, const run::Runtime& runtime);
   void take_tensors();
+  void place_inputs_of(const nn::UNet2DConfig& model, const ImageRecord& images, const base::Logger& log);
+  void place_classes();
+  /// `values` where they stand in the model, among zeros.
+  [[nodiscard]] at::Tensor placed(const std::string& name, const at::Tensor& values) const;
   [[nodiscard]] bool is_left(const std::string& name) const;
   void for_each_stored(const std::function<void(const std::string& name, const at::Tensor& values)>& use);
 
@@ -94,6 +100,9 @@ class PretrainedWeights {
   base::Path path_;
   interop::ExpectedShapes wanted_;
   interop::ExpectedShapes stored_;
+  std::map<std::string, std::vector<int64_t>> places_;  // of weights along the axis that may grow
+  std::optional<ImageRecord> images_before_;            // what the weights were trained on, where that is recorded
+  double class_dropout_before_ = 0.0;
   std::string description_;
   std::optional<SharedWeights> file_;                 // set for a folder of a model or of adapters
   std::optional<checkpoint::CheckpointStore> store_;  // set for a run, as are the next two

@@ -164,18 +164,23 @@ struct SampleInputs::State {
   }
   [[nodiscard]] bool drops_conditions() const { return gives_conditions() && model.condition_dropout != 0.0; }
 
-  [[nodiscard]] data::MicroBatch read(layout::Range range) const {
-    return read_range(*dataset, range, [](const data::Field& field) { return field.role == FieldRole::condition; });
-  }
-
-  /// What each condition of `range` gives, or the one thing that all samples are given.
-  [[nodiscard]] ModelBatch given(layout::Range range, bool dropped) const {
-    const std::optional<Augmentation> augmentation =
-        dropped ? std::optional(Augmentation{.condition_dropout = 1.0}) : std::nullopt;
-    if (dataset) return inputs->batch(stored_batch(read(range), dataset->fields(), device), augmentation);
+  /// The conditions of samples as they are stored, or in place of them an image that says nothing; empty where the
+  /// model is given neither.
+  [[nodiscard]] StoredBatch read(int64_t first, int64_t n) const {
+    if (!inputs) return {};
+    const auto wanted = [](const data::Field& field) { return field.role == FieldRole::condition; };
+    if (dataset) return stored_batch(read_range(*dataset, conditions_of(first, n), wanted), dataset->fields(), device);
     const data::Field field = image_field();
     data::MicroBatch one{.positions = {0, 1}, .indices = {0}, .values = {std::vector<std::byte>(field.bytes())}};
-    ModelBatch batch = inputs->batch(stored_batch(std::move(one), std::span(&field, 1), device), augmentation);
+    return stored_batch(std::move(one), std::span(&field, 1), device);
+  }
+
+  /// What each condition that was read gives, or the one thing that all samples are given.
+  [[nodiscard]] ModelBatch given(const StoredBatch& stored, bool dropped) const {
+    const std::optional<Augmentation> augmentation =
+        dropped ? std::optional(Augmentation{.condition_dropout = 1.0}) : std::nullopt;
+    ModelBatch batch = inputs->batch(stored, augmentation);
+    if (dataset) return batch;
     batch.conditions.parameters = parameters;
     if (dropped && parameters.defined()) {
       batch.conditions.parameters_kept = at::zeros({1}, at::TensorOptions(at::kBool).device(device));
@@ -218,11 +223,12 @@ struct SampleInputs::State {
   void expect_known_to_mean() const {
     if (!model.mean || !has_class_table(model.mean->unet->config())) return;
     const int64_t known = *model.mean->unet->config().num_class_embeds;
-    if (options.class_label && *options.class_label >= known) {
+    const int64_t greatest_asked = options.all_classes ? classes() - 1 : options.class_label.value_or(0);
+    if (greatest_asked >= known) {
       throw base::ConfigError("--class-label {}: the model's regression knows classes 0 to {}; wanted: one of these",
-                              *options.class_label, known - 1);
+                              options.all_classes ? "all" : std::to_string(greatest_asked), known - 1);
     }
-    if (options.class_label || !dataset || dataset->labels().empty()) return;
+    if (!wants_labels(model, options) || !dataset || dataset->labels().empty()) return;
     const int64_t greatest = *std::ranges::max_element(dataset->labels());
     if (greatest < known) return;
     throw base::DatasetError("{}: labels reach up to {}; the model's regression knows classes 0 to {}",
@@ -237,11 +243,12 @@ struct SampleInputs::State {
     return dataset->labels()[static_cast<std::size_t>(sample / options.members)];
   }
 
-  [[nodiscard]] Given of(int64_t first, int64_t n, bool dropped) const {
+  /// What samples are given of what was read for them.
+  [[nodiscard]] Given of(int64_t first, int64_t n, const StoredBatch& stored, bool dropped) const {
     Given given;
     if (inputs) {
       const layout::Range range = conditions_of(first, n);
-      const ModelBatch batch = this->given(range, dropped && drops_conditions());
+      const ModelBatch batch = this->given(stored, dropped && drops_conditions());
       std::vector<int64_t> places;  // where each sample's condition lies in the batch
       for (int64_t i = first; i < first + n; ++i) places.push_back(dataset ? i / options.members - range.begin : 0);
       const at::Tensor index = at::tensor(places, at::kLong).to(device);
@@ -350,8 +357,13 @@ int64_t SampleInputs::samples() const {
 }
 int64_t SampleInputs::members() const { return state_->options.members; }
 std::optional<int64_t> SampleInputs::label(int64_t sample) const { return state_->label(sample); }
-Given SampleInputs::of(int64_t first, int64_t n) const { return state_->of(first, n, /*dropped=*/false); }
-Given SampleInputs::without(int64_t first, int64_t n) const { return state_->of(first, n, /*dropped=*/true); }
+Given SampleInputs::of(int64_t first, int64_t n) const {
+  return state_->of(first, n, state_->read(first, n), /*dropped=*/false);
+}
+GivenTwice SampleInputs::with_and_without(int64_t first, int64_t n) const {
+  const StoredBatch stored = state_->read(first, n);
+  return {state_->of(first, n, stored, /*dropped=*/false), state_->of(first, n, stored, /*dropped=*/true)};
+}
 
 void SampleInputs::expect_droppable(const std::string& option) const {
   const State& s = *state_;

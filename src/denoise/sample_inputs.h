@@ -21,13 +21,18 @@ struct SampleInputOptions {
   int64_t members = 1;                                ///< how many samples each condition gets
   std::vector<double> parameters = {};                ///< given to all samples, as a dataset stores them; empty: none
   std::optional<int64_t> class_label = std::nullopt;  ///< the class of all samples
-  bool all_classes = false;                           ///< sample i has class i modulo the number of classes
+  bool all_classes = false;                           ///< sample i has class i / members modulo the number of classes
 };
 
 /// What a batch of samples is drawn given.
 struct Given {
   at::Tensor beside = {};  ///< float32 [n, C', H, W]: further input channels; undefined: none
   nn::Conditions conditions = {};
+};
+/// The same, and for guidance beside it what is left without all that training left out now and then.
+struct GivenTwice {
+  Given whole;
+  Given without = {};  ///< without classes and conditions
 };
 
 class SampleInputs {
@@ -43,17 +48,16 @@ class SampleInputs {
   SampleInputs(SampleInputs&&) noexcept;
   SampleInputs& operator=(SampleInputs&&) noexcept;
 
-  /// As many samples as conditions and members make; 0: any number. Sample i is member i mod members of condition
-  /// i / members.
+  /// As many samples as conditions and members make; 0: any number. Sample i is member i mod members of the condition
+  /// numbered i / members.
   [[nodiscard]] int64_t samples() const;
   [[nodiscard]] int64_t members() const;
   /// The class of a sample, or none.
   [[nodiscard]] std::optional<int64_t> label(int64_t sample) const;
-  /// What samples [first, first + n) are given. Reads the dataset; may be called on one rank alone.
+  /// What samples [first, first + n) are given. Reads the dataset, once; may be called on one rank alone.
   [[nodiscard]] Given of(int64_t first, int64_t n) const;
-  /// The same with all left out that training left out now and then: classes and conditions, for guidance. Throws
-  /// ConfigError when training left out nothing.
-  [[nodiscard]] Given without(int64_t first, int64_t n) const;
+  /// The same with and without what training left out.
+  [[nodiscard]] GivenTwice with_and_without(int64_t first, int64_t n) const;
   /// Throws ConfigError, which begins with `option`, when training left out nothing that is given here.
   void expect_droppable(const std::string& option) const;
   /// Everything that it gives depends on, as a text.

@@ -167,26 +167,25 @@ diffusion::Denoiser BatchSampler::prediction_of(const LoadedModel& model, Given 
   return by_windows(predict, std::move(given));
 }
 
+GivenTwice BatchSampler::read(int64_t first, int64_t n) const {
+  const bool guides_itself = options_.guidance_scale && !options_.weak;
+  return guides_itself ? inputs_.with_and_without(first, n) : GivenTwice{.whole = inputs_.of(first, n)};
+}
+
 at::Tensor BatchSampler::draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress) {
-  at::Tensor images = draw_given(first, n, inputs_.of(first, n), progress);
-  for (int64_t i = 0; i < n; ++i) {
-    if (images[i].isfinite().all().item<bool>()) continue;
-    throw base::NumericsError(
-        "sample {} holds values that are not finite; wanted: a model of finite weights, and parameters and conditions "
-        "of the size that it was trained on",
-        first + i);
-  }
+  at::Tensor images = draw_given(first, n, read(first, n), progress);
+  expect_finite(images, first);
   return images;
 }
 
-at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const Given& of_images,
+at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const GivenTwice& of_images,
                                     const diffusion::SampleProgress& progress) {
   const at::NoGradGuard no_grad;
-  const Given given = seen(of_images);
+  const Given given = seen(of_images.whole);
   diffusion::Denoiser denoise = prediction_of(model_, given);
   if (options_.guidance_scale) {
     diffusion::Denoiser weak =
-        options_.weak ? prediction_of(*options_.weak, given) : prediction_of(model_, seen(inputs_.without(first, n)));
+        options_.weak ? prediction_of(*options_.weak, given) : prediction_of(model_, seen(of_images.without));
     denoise = diffusion::guided(std::move(denoise), std::move(weak), *options_.guidance_scale);
   }
   const at::Tensor noise = noise_(first, n).to(device_);
@@ -200,6 +199,16 @@ at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const Given& of_im
     images = images + by_windows(mean, given)(images, timesteps);
   }
   return partition_->whole(images).to(at::kCPU).contiguous();
+}
+
+void expect_finite(const at::Tensor& images, int64_t first) {
+  for (int64_t i = 0; i < images.size(0); ++i) {
+    if (images[i].isfinite().all().item<bool>()) continue;
+    throw base::NumericsError(
+        "sample {} holds values that are not finite; wanted: a model of finite weights, and parameters and conditions "
+        "of the size that it was trained on",
+        first + i);
+  }
 }
 
 void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, const layout::DealtBatches& batches,
@@ -237,27 +246,32 @@ void sample_images(BatchSampler& sampler, const SamplingOptions& options, const 
 
   for (int64_t round = 0; round < rounds; ++round) {
     const layout::Range mine = dealt.batches.items(round, dealt.number);
-    at::Tensor images;
+    GivenTwice given;
     comm::agree(world, [&] {
-      if (mine.empty()) return;
-      images = sampler.draw(mine.begin, mine.size(), [&](std::size_t done, std::size_t total) {
+      if (!mine.empty()) given = sampler.read(mine.begin, mine.size());
+    });
+    at::Tensor images;
+    if (!mine.empty()) {  // ranks that draw the same images have the same share
+      images = sampler.draw_given(mine.begin, mine.size(), given, [&](std::size_t done, std::size_t total) {
         base::pulse();
         progress.update(round * static_cast<int64_t>(total) + static_cast<int64_t>(done));
       });
+    }
+    comm::agree(world, [&] {
+      if (images.defined()) expect_finite(images, mine.begin);
     });
     collect_round(world, dealt.ranks, dealt.batches, round, dealt.speaks ? images : at::Tensor(), sink);
   }
 }
 
-void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
-                     const ImageSink& sink, comm::Communicator& world, const layout::Mesh& mesh,
-                     const diffusion::SampleProgress& progress) {
+void sample_together(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
+                     comm::Communicator& world, const layout::Mesh& mesh, const diffusion::SampleProgress& progress) {
   const Dealt dealt = deal(options, mesh, world.rank());
   for (int64_t round = 0; round < dealt.batches.rounds(); ++round) {
     const layout::Range mine = dealt.batches.items(round, dealt.number);
     const layout::Range drawn = mine.empty() ? dealt.batches.items(0, 0) : mine;
-    Given given;
-    comm::agree(world, [&] { given = inputs.of(drawn.begin, drawn.size()); });
+    GivenTwice given;
+    comm::agree(world, [&] { given = sampler.read(drawn.begin, drawn.size()); });
     const at::Tensor images = sampler.draw_given(drawn.begin, drawn.size(), given, progress);
     const bool hands_over = dealt.speaks && !mine.empty();
     collect_round(world, dealt.ranks, dealt.batches, round, hands_over ? images : at::Tensor(), sink);

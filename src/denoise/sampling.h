@@ -59,11 +59,13 @@ class BatchSampler {
     partition_ = &partition;
     mean_partition_ = &of_mean;
   }
-  /// Images [first, first + n): float32 [n, C, H, W] on the host, contiguous. `progress` is called after each step.
-  /// Throws NumericsError for values that are not finite.
+  /// What images [first, first + n) are drawn given. Reads the dataset; may be called on one rank alone.
+  [[nodiscard]] GivenTwice read(int64_t first, int64_t n) const;
+  /// These images, given what read() gave: float32 [n, C, H, W] on the host, contiguous. `progress` is called after
+  /// each step. Reads no file. With cut(), or an executor that gathers weights, it talks to other ranks.
+  at::Tensor draw_given(int64_t first, int64_t n, const GivenTwice& given, const diffusion::SampleProgress& progress);
+  /// read(), draw_given() and expect_finite(), where this rank draws whole images with weights of its own.
   at::Tensor draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress);
-  /// The same whatever the values are, given what SampleInputs gives these images. Reads no file.
-  at::Tensor draw_given(int64_t first, int64_t n, const Given& given, const diffusion::SampleProgress& progress);
   /// In how many windows an image is drawn.
   [[nodiscard]] int64_t windows() const { return windows_ ? windows_->count() : 1; }
 
@@ -86,6 +88,9 @@ class BatchSampler {
   std::optional<OverlappingWindows> windows_;  // none: the model draws images at once
 };
 
+/// Throws NumericsError where images from number `first` on hold values that are not finite.
+void expect_finite(const at::Tensor& images, int64_t first);
+
 /// Receives images [first, first + n), float32 [n, C, H, W] on the host, contiguous, on rank 0, in order.
 using ImageSink = std::function<void(int64_t first, const at::Tensor& images)>;
 
@@ -104,8 +109,7 @@ void sample_images(BatchSampler& sampler, const SamplingOptions& options, const 
 /// The same while training: where `sampler` runs units by an executor, whose weights ranks may have to gather from each
 /// other, every rank calls the model as often, and one that has no image left repeats the first ones and discards them.
 /// Values need not be finite. `progress` is called after each step of the sampler. Collective.
-void sample_together(BatchSampler& sampler, const SampleInputs& inputs, const SamplingOptions& options,
-                     const ImageSink& sink, comm::Communicator& world, const layout::Mesh& mesh,
-                     const diffusion::SampleProgress& progress);
+void sample_together(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
+                     comm::Communicator& world, const layout::Mesh& mesh, const diffusion::SampleProgress& progress);
 
 }  // namespace ddpm::denoise

@@ -11,7 +11,7 @@
 
 namespace ddpm::denoise {
 
-at::Tensor stored_values(const at::Tensor& images, const ImageRecord& image) {
+at::Tensor stored_images(const at::Tensor& images, const ImageRecord& image) {
   if (image.dtype == base::DType::u8) return images.add(1.0).mul(127.5).round().clamp(0.0, 255.0);
   at::Tensor stored = at::empty_like(images);
   const std::vector<data::Transform> transforms = image.transforms(images.size(1));

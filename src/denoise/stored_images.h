@@ -10,7 +10,7 @@ namespace ddpm::denoise {
 
 /// Images in the model's range, float32 [n, C, H, W], as their training set stores them: the inverse of its transforms.
 /// Values of a uint8 set are rounded and clamped, but stay float32.
-at::Tensor stored_values(const at::Tensor& images, const ImageRecord& image);
+at::Tensor stored_images(const at::Tensor& images, const ImageRecord& image);
 
 /// Throws ConfigError where --denormalize has no inverse: a transform is a grid, which has a number for each point of
 /// the training set's images, and images are of another size.

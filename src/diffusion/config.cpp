@@ -250,7 +250,7 @@ std::vector<std::string> network_keys(const SchedulerConfig& c) {
   return keys;
 }
 
-std::vector<std::string> changed_keys(const SchedulerConfig& base, const SchedulerConfig& now) {
+std::vector<std::string> changed_network_keys(const SchedulerConfig& base, const SchedulerConfig& now) {
   const auto before = values_of_network(base);
   const auto after = values_of_network(now);
   std::vector<std::string> changed;

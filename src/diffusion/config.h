@@ -147,7 +147,7 @@ SchedulerConfig keys_shared_with(const SchedulerConfig& c, Formulation formulati
 std::vector<std::string> network_keys(const SchedulerConfig& c);
 /// Which of them a network that was trained under `base` finds changed: "prediction_type = \"epsilon\" instead of
 /// \"v_prediction\"". Another formulation is all that is named.
-std::vector<std::string> changed_keys(const SchedulerConfig& base, const SchedulerConfig& now);
+std::vector<std::string> changed_network_keys(const SchedulerConfig& base, const SchedulerConfig& now);
 
 /// Refuses values that no single key's range can: throws base::ConfigError with the key, the value seen and the one
 /// wanted. `where` begins the message and the key's name ("diffusion." or "scheduler_config.json: ").

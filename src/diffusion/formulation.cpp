@@ -86,7 +86,8 @@ at::Tensor weight_ddpm(const ForwardProcess& p, const TrainingNoise& random) {
   return loss_weight(p.schedule(), p.config().snr_gamma, random.timesteps);
 }
 
-/// With x/s = α y + σ ε and α² + σ² = 1: Salimans & Ho 2022, appendix D.
+/// With x/s = α y + σ ε and α² + σ² = 1: Salimans & Ho 2022, appendix D. The same image as predicted_image() of
+/// sampler_formulas.h gives, which ddpm and ddim compute in the order of diffusers' operations.
 Scalings scalings_ddpm(const SchedulerConfig& c, const NoisePoint& point) {
   const double s = std::hypot(point.alpha, point.sigma);
   const double alpha = point.alpha / s;

@@ -5,13 +5,13 @@
 // |-----------------|------------------------|---------------------------------|---------------------|------------|
 // | noisy image x   | √ᾱ_t y + √(1-ᾱ_t) ε    | y + σ ε                         | (1 - t) y + t ε     | none       |
 // | levels          | t uniform in 0 … T-1   | ln σ ~ N(p_mean, p_std²)        | t uniform in (0, 1) | none       |
-// | F is told       | t                      | c_noise = ¼ ln σ                | T t (T = 1000)      | 0          |
+// | F is told       | t                      | c_noise = ¼ ln σ                | T t                 | 0          |
 // | F is shown      | x                      | c_in x                          | x                   | 0          |
 // | F should answer | ε, y or v              | (y - c_skip x) / c_out          | ε - y               | y          |
 // | loss weight     | 1, or min-SNR          | λ(σ) c_out² = 1                 | 1                   | 1          |
 //
-// What a network of regression answers tends to the mean of y given the condition, which the squared error is least
-// for. It has the input channels of the others, so that their weights may be exchanged.
+// T is num_train_timesteps. What a network of regression answers tends to the mean of y given the condition, which the
+// squared error is least for. It has the input channels of the others, so that their weights may be exchanged.
 //
 // ddpm: Ho, Jain, Abbeel, "Denoising Diffusion Probabilistic Models", 2020. edm: Karras, Aittala, Aila, Laine,
 // "Elucidating the Design Space of Diffusion-Based Generative Models", 2022. flow: Lipman et al., "Flow Matching for

@@ -43,14 +43,13 @@ at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& targ
 at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t) {
   if (snr_gamma == 0.0) return at::ones(t.sizes(), t.options().dtype(at::kFloat));
   const at::Tensor snr = schedule.snr(t);
-  at::Tensor clamped = snr.clamp_max(snr_gamma);
   switch (schedule.prediction_type()) {
     case PredictionType::epsilon:
-      return clamped / snr;
+      return (snr_gamma / snr).clamp_max(1.0);  // 1 where no signal is left
     case PredictionType::sample:
-      return clamped;
+      return snr.clamp_max(snr_gamma);
     case PredictionType::v_prediction:
-      return clamped / (snr + 1.0);
+      return snr.clamp_max(snr_gamma) / (snr + 1.0);
   }
   throw base::InternalError("prediction type {}", static_cast<int>(schedule.prediction_type()));
 }

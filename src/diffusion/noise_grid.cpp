@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -20,15 +21,24 @@ double karras_sigma(double sigma_max, double sigma_min, double rho, int64_t i, i
 }
 constexpr double kRho = 7.0;  // that of diffusers where use_karras_sigmas is set
 
-/// σ = √(1/ᾱ - 1) of each timestep, and between timesteps.
+float sigma_of(float alpha_cumprod) { return std::sqrt((1.0F - alpha_cumprod) / alpha_cumprod); }
+
+/// σ = √(1/ᾱ - 1) of each timestep, and between timesteps. Where ᾱ is so near to 0 that σ would be infinite, all
+/// further timesteps have the last level of the table.
 class SigmaTable {
  public:
   explicit SigmaTable(const SchedulerConfig& c) {
+    constexpr float kLeast = 0x1p-24F;  // diffusers keeps σ finite so, where betas are rescaled
     const NoiseSchedule schedule(c);
     for (int64_t t = 0; t < c.num_train_timesteps; ++t) {
-      const float least = c.rescale_betas_zero_snr ? 0x1p-24F : 0.0F;  // diffusers keeps σ finite so
-      const float alpha_cumprod = std::max(schedule.alpha_cumprod(t), least);
-      sigmas_.push_back(std::sqrt((1.0F - alpha_cumprod) / alpha_cumprod));
+      const float alpha_cumprod = schedule.alpha_cumprod(t);
+      const float sigma = sigma_of(c.rescale_betas_zero_snr ? std::max(alpha_cumprod, kLeast) : alpha_cumprod);
+      if (std::isfinite(sigma)) {
+        sigmas_.push_back(sigma);
+        continue;
+      }
+      if (sigmas_.empty() || sigmas_.back() < sigma_of(kLeast)) sigmas_.push_back(sigma_of(kLeast));
+      break;
     }
   }
 
@@ -74,6 +84,14 @@ NoisePoint last_point(const SchedulerConfig& c, double sigma_min) {
   return exploding(0.0, c.solver.final_sigmas_type == FinalSigma::zero ? 0.0 : sigma_min);
 }
 
+/// Drops the first points that have the level of the next one, as timesteps without any signal do: a step of no length
+/// leads nowhere, and some solvers divide by it.
+void drop_repeated_levels(std::vector<NoisePoint>& points) {
+  auto first = points.begin();
+  while (std::next(first) != points.end() && std::next(first)->sigma == first->sigma) ++first;
+  points.erase(points.begin(), first);
+}
+
 /// Replaces the levels of `points` by those between the two that are given, or that the model's file says.
 void respace(std::vector<NoisePoint>& points, const SolverConfig& c, const SigmaTable& table, double sigma_max,
              double sigma_min) {
@@ -102,6 +120,8 @@ NoiseGrid ddpm_derivative_grid(const SchedulerConfig& c, int64_t steps) {
   }
   if (c.solver.use_karras_sigmas) {
     respace(grid.points, c.solver, table, grid.points.front().sigma, grid.points.back().sigma);
+  } else {
+    drop_repeated_levels(grid.points);
   }
   const double highest = grid.points.front().sigma;
   grid.start = c.timestep_spacing == TimestepSpacing::leading ? std::hypot(highest, 1.0) : highest;
@@ -163,6 +183,7 @@ NoiseGrid ddpm_lambda_grid(const SchedulerConfig& c, int64_t steps) {
     }
   } else {
     expect_descending(c, timesteps);
+    drop_repeated_levels(grid.points);
   }
   grid.points.push_back(last_point(c, table.lowest()));
   for (NoisePoint& point : grid.points) point = preserving(point);

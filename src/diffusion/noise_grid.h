@@ -9,7 +9,8 @@
 
 namespace ddpm::diffusion {
 
-/// The points of `steps` steps, steps + 1 of them; at the last one the model is not called.
+/// The points of `steps` steps, steps + 1 of them; at the last one the model is not called. Where several of ddpm's
+/// hold no signal, all but the last of these are left out, so that there are fewer steps.
 struct NoiseGrid {
   std::vector<NoisePoint> points;
   double start = 1.0;  ///< deviation of the noise that sampling starts from

@@ -26,7 +26,8 @@ struct NoiseLevel {
   [[nodiscard]] float noise() const;   ///< √(1 - ᾱ)
 };
 
-/// The clean image that `output` predicts of `sample` at `level`.
+/// The clean image that `output` predicts of `sample` at `level`: scalings() of formulation.h at α = √ᾱ and σ = √(1 -
+/// ᾱ), in the order of diffusers' operations, so that bits are diffusers'.
 at::Tensor predicted_image(PredictionType type, NoiseLevel level, const at::Tensor& output, const at::Tensor& sample);
 /// The noise that `output` predicts.
 at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tensor& output, const at::Tensor& sample);

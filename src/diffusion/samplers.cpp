@@ -32,6 +32,7 @@ struct SamplerKind {
   bool has_churn = false;
   bool has_karras = false;
   bool has_spacings = true;  ///< otherwise it visits linspace timesteps
+  bool skips_one = false;    ///< whether it visits all timesteps but one at most
   int64_t steps = 50;        ///< unless more or fewer are asked for; 0: all training timesteps
 };
 
@@ -43,13 +44,15 @@ constexpr std::array kSamplers = {
                 .make = make_multistep_sampler,
                 .formulations = kNoise,
                 .thresholds = true,
-                .has_karras = true},
+                .has_karras = true,
+                .skips_one = true},
     SamplerKind{.type = SamplerType::dpmsolver_pp_2s,
                 .make = make_singlestep_sampler,
                 .formulations = kNoise,
                 .thresholds = true,
                 .has_karras = true,
-                .has_spacings = false},
+                .has_spacings = false,
+                .skips_one = true},
     SamplerKind{.type = SamplerType::euler,
                 .make = make_euler_sampler,
                 .formulations = kNoise,
@@ -163,8 +166,9 @@ void check_start(const SchedulerConfig& config, const Sampler& sampler) {
 }  // namespace
 
 int64_t default_steps(SamplerType sampler, const SchedulerConfig& config) {
-  const int64_t steps = kind_of(sampler).steps;
-  return steps > 0 ? steps : config.num_train_timesteps;
+  const SamplerKind& kind = kind_of(sampler);
+  if (kind.steps == 0) return config.num_train_timesteps;
+  return std::clamp<int64_t>(most_steps(config) - (kind.skips_one ? 1 : 0), 1, kind.steps);
 }
 
 SamplerType default_sampler(Formulation formulation) {

@@ -11,7 +11,8 @@ namespace ddpm::diffusion {
 /// The sampler that the paper of a formulation draws with: ddpm, heun (edm), euler (flow), regression.
 SamplerType default_sampler(Formulation formulation);
 
-/// How many steps `sampler` takes unless told otherwise: ddpm all training timesteps, a regression 1, the others 50.
+/// How many steps `sampler` takes unless told otherwise: ddpm all training timesteps, a regression 1, the others 50, or
+/// as many as the model's timesteps allow.
 int64_t default_steps(SamplerType sampler, const SchedulerConfig& config);
 
 /// Throws base::ConfigError for steps out of range, an option or a formulation that the sampler does not know, or a

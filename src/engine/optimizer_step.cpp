@@ -71,17 +71,25 @@ void OptimizerStep::state_changed() {
 void OptimizerStep::with_model_weights(const std::function<void(nn::UnitExecutor&)>& use) {
   const at::NoGradGuard no_grad;
   const bool averaged = !state_.ema.empty();
-  if (averaged) swap_in_average();
-  use(gatherer_);
-  if (averaged) swap_in_average();
+  exchange_average();
+  if (averaged) gatherer_.weights_changed();
+  try {
+    use(gatherer_);
+  } catch (...) {
+    exchange_average();  // and no more, since this rank may be the only one that has come here
+    throw;
+  }
+  exchange_average();
+  if (averaged) gatherer_.weights_changed();
   gatherer_.take_exposed_seconds();  // not the next step's
 }
 
-/// Exchanges them in place, so that it takes no memory: a second call undoes the first.
-void OptimizerStep::swap_in_average() {
+/// The first average, if there is one, and the weights change places, so that it takes no memory: a second call undoes
+/// the first.
+void OptimizerStep::exchange_average() {
+  if (state_.ema.empty()) return;
   swap_values(state_.arena.master(), state_.ema.front());
   state_.arena.refresh_working();
-  gatherer_.weights_changed();
 }
 
 bool OptimizerStep::accumulate(const ForwardBackward& forward_backward, const Interruption& interrupted) {

@@ -69,8 +69,8 @@ class OptimizerStep {
   [[nodiscard]] int64_t next_step() const { return state_.progress.step + under_way_ + 1; }
 
   /// Calls `use` with the working weights of a finished model (the first average, or the raw weights if there is none)
-  /// and with the executor that gets them; no gradients are recorded. Afterwards every bit is as it was, unless `use`
-  /// throws. Collective.
+  /// and with the executor that gets them; no gradients are recorded. Afterwards every bit is as it was; where `use`
+  /// throws, those of what this rank keeps are, and weights of other ranks have to be gathered anew. Collective.
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use);
   /// Sets a function that is called when a step enters a phase.
   void on_phase(std::function<void(RunPhase)> listener) { on_phase_ = std::move(listener); }
@@ -99,7 +99,7 @@ class OptimizerStep {
   [[nodiscard]] bool compares(int64_t step) const;
   void sum_gradients();
   void bring_islands_together();
-  void swap_in_average();
+  void exchange_average();
   void count_step(bool finite);
   void skip_step();
   void note_odd_ranks(bool own_finite);

@@ -53,8 +53,8 @@ class Update {
   virtual void progress_changed() = 0;
 
   virtual void begin() = 0;
-  /// What this step's losses are multiplied by before backward, loss_scale / global_size: float32, one number, where
-  /// the gradient is.
+  /// What this step's losses are multiplied by before backward, loss_scale / images_per_update() (engine/step_rules.h):
+  /// float32, one number, where the gradient is.
   [[nodiscard]] virtual at::Tensor loss_factor() = 0;
   virtual void add_sums(std::span<const double> votes) = 0;
   /// Gradients are summed; `losses`, float64 where the gradient is, are numbers of this rank. If the whole gradient is

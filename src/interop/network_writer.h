@@ -1,11 +1,11 @@
 // Writes a network as one file that other programs run without this one: TorchScript, whose graph consists of ATen's
 // own operators, or ONNX of opset 18, whose graph is of the standard's operators. Both are made from nn::graph::Graph.
 //
-//   inputs   sample        float32 [N, C, H, W], of volumes [N, C, D, H, W], for any N
-//            timestep      int64 [N], or float32 where the network is told noise levels or times between whole steps
-//            class_labels  int64 [N], of class_embed_type = "identity" float32 [N, width]; only where the model has
-//            classes parameters    float32 [N, num_parameters], as the model takes them; only where it has parameters
-//   output   float32, of the shape that the model predicts
+// - Input "sample": float32 [N, C, H, W], of volumes [N, C, D, H, W], for any N.
+// - Input "timestep": int64 [N], or float32 where the network is told noise levels or times between whole steps.
+// - Input "class_labels", where the model has classes: int64 [N], of class_embed_type = "identity" float32 [N, width].
+// - Input "parameters", where the model has parameters: float32 [N, num_parameters], as the model takes them.
+// - Output: float32, of the shape that the model predicts.
 //
 // Files appear whole or not at all. Errors: base::OutputError (exit code 4).
 #pragma once

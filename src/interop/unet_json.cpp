@@ -131,7 +131,7 @@ base::OrderedJson unet_to_json(const nn::UNet2DConfig& unet) {
   return json;
 }
 
-std::vector<std::string> changed_keys(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model) {
+std::vector<std::string> changed_model_keys(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model) {
   static const std::set<std::string_view> kOthers = {kClassKey, "sample_size",        "dropout", "time_embedding_dim",
                                                      "padding", "num_train_timesteps"};
   return differences(base, model, [](const std::string& key) { return !kOthers.contains(key) && !is_of_inputs(key); });

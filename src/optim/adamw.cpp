@@ -11,7 +11,7 @@ void describe(config::Section& section, OptimizerConfig& c) {
   section.key("learning_rate", c.learning_rate, "Peak learning rate of AdamW.", {.min = 0.0})
       .key("betas", c.betas, "Decay of the first and of the second moment.",
            {.min = 0.0, .max = 1.0, .below_max = true})
-      .key("eps", c.eps, "Added to the root of the second moment.", {.min = 0.0})
+      .key("eps", c.eps, "Added to the root of the second moment.", {.min = 0.0, .above_min = true})
       .key("weight_decay", c.weight_decay, "Decoupled: weights shrink by learning rate × this at each update.",
            {.min = 0.0})
       .key("max_grad_norm", c.max_grad_norm,

@@ -36,9 +36,4 @@ double sum_of_squares(std::span<const float> values) {
   return tree_sum(sums);
 }
 
-double clip_coefficient(double norm, double max_norm) {
-  if (max_norm == 0.0) return 1.0;
-  return std::min(1.0, max_norm / (norm + 1e-6));
-}
-
 }  // namespace ddpm::optim

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include <c10/macros/Macros.h>
+
 namespace ddpm::optim {
 
 /// Elements whose squares make one block sum. Cut gradient buffers at multiples of it, counted from the buffer's start,
@@ -25,7 +27,10 @@ double tree_sum(std::span<const double> values);
 double sum_of_squares(std::span<const float> values);
 
 /// What gradients of L2 norm `norm` are multiplied by, as torch.nn.utils.clip_grad_norm_ does:
-/// min(1, max_norm / (norm + 1e-6)). 1 for max_norm = 0: clipping is off.
-double clip_coefficient(double norm, double max_norm);
+/// min(1, max_norm / (norm + 1e-6)). 1 for max_norm = 0: clipping is off. One function for the host and for kernels.
+C10_HOST_DEVICE inline double clip_coefficient(double norm, double max_norm) {
+  const double limited = max_norm / (norm + 1e-6);
+  return max_norm == 0.0 || limited >= 1.0 ? 1.0 : limited;
+}
 
 }  // namespace ddpm::optim

@@ -35,7 +35,7 @@ C10_HOST_DEVICE inline ScaleVerdict advance_loss_scale(const LossScaleRule& rule
     if (!rule.dynamic || ++state.growth_tracker < rule.window) return ScaleVerdict::fine;
     state.growth_tracker = 0;
     // The loss is multiplied in float32, where a scale beyond its range would be infinite.
-    if (static_cast<float>(2.0 * state.scale) <= FLT_MAX) state.scale *= 2.0;
+    if (2.0 * state.scale <= static_cast<double>(FLT_MAX)) state.scale *= 2.0;
     return ScaleVerdict::fine;
   }
   const bool too_many = ++state.consecutive_skips > rule.max_skips;

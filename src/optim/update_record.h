@@ -12,6 +12,7 @@
 
 #include <c10/macros/Macros.h>
 
+#include "optim/clip.h"
 #include "optim/flat_kernels.h"
 #include "optim/loss_scale_rule.h"
 
@@ -71,10 +72,8 @@ C10_HOST_DEVICE inline void decide_update(const UpdateRules& rules, const Schedu
   if (finite) {
     const auto update = static_cast<int64_t>(record.applied_updates);
     const float* row = schedule.values + update % schedule.rows * schedule.width;
-    const double limited = rules.max_norm / (record.norm + 1e-6);
-    const double clip = rules.max_norm == 0.0 || limited >= 1.0 ? 1.0 : limited;
     scalars[0] = 1.0F;
-    scalars[1] = static_cast<float>(clip / record.scale);
+    scalars[1] = static_cast<float>(clip_coefficient(record.norm, rules.max_norm) / record.scale);
     for (int64_t i = 1; i < schedule.width; ++i) scalars[1 + i] = row[i];
     record.applied_updates += 1.0;
   }

@@ -165,8 +165,8 @@ void expect_weights(const train::Config& config, const train::FittedModel& model
 
 /// Refuses likewise the weights of other files: those beside adapters, and those that the run's first start begins
 /// with. Collective.
-void expect_pretrained(const train::Config& config, const train::FittedModel& model, bool first,
-                       const run::Runtime& runtime) {
+void expect_pretrained(const train::Config& config, const train::FittedModel& model, const data::Dataset& dataset,
+                       bool first, const run::Runtime& runtime) {
   const denoise::ModelSource& source = config.model_source;
   if (!source.pretrained) return;
   const nn::UNet2D unet(model.unet);
@@ -182,7 +182,8 @@ void expect_pretrained(const train::Config& config, const train::FittedModel& mo
   if (!first) return;
   denoise::warn_of_changed_diffusion(source, config.diffusion.scheduler, train::read_run_model, runtime);
   if (adapters && !source.lora_adapters) return;
-  const denoise::PretrainedWeights readable(source, unet, train::read_run_model, runtime);
+  const denoise::ImageRecord images = denoise::record_images(dataset, config.data.positions, model.patch);
+  const denoise::PretrainedWeights readable(source, unet, images, train::read_run_model, runtime);
 }
 
 /// Finds out how Trainer::run would begin, and throws what it would throw before its first step, in the same order.
@@ -202,7 +203,7 @@ Beginning begin(const train::Config& config, const run::Runtime& runtime, const 
                          (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
     if (!beginning.complete) expect_weights(config, model, dataset, checkpoint);
   });
-  if (!beginning.complete) expect_pretrained(config, model, !checkpoint, runtime);
+  if (!beginning.complete) expect_pretrained(config, model, dataset, !checkpoint, runtime);
   comm::do_on_root(world, [&] {
     if (beginning.complete) return;
     const int64_t models = train::finished_models(config);

@@ -28,15 +28,15 @@ struct Kept {
 Kept kept_of(checkpoint::Checkpoint checkpoint) {
   const std::string origin = state_origin(checkpoint);
   const auto progress = engine::read_progress(checkpoint.manifest.state, checkpoint.manifest.step, origin);
-  return {.checkpoint = std::move(checkpoint), .updates = static_cast<double>(progress.applied_updates)};
+  return {.checkpoint = std::move(checkpoint), .updates = static_cast<double>(progress.averaged_updates)};
 }
 
-/// The checkpoints of the run up to `end`, oldest first, each with more updates than the one before. Those that are
-/// damaged are left out, with a warning each.
+/// The checkpoints of the run up to `end`, oldest first, each with averages of more updates than the one before. Those
+/// that are damaged are left out, with a warning each.
 std::vector<Kept> snapshots_up_to(const checkpoint::Checkpoint& end, checkpoint::CheckpointStore& store,
                                   const base::Logger& log) {
   Kept last = kept_of(end);
-  if (last.updates == 0) throw base::OutputError("{}: no step has changed the weights yet", end.directory.string());
+  if (last.updates == 0) throw base::OutputError("{}: its averages have seen no update yet", end.directory.string());
   std::vector<Kept> found;
   for (const checkpoint::CheckpointInfo& info : store.list(/*deep=*/false)) {
     if (info.step >= end.manifest.step) continue;

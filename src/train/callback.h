@@ -27,7 +27,8 @@ struct StepResult {
   double gradient_norm = 0.0;  ///< global batch's, unscaled, before clipping; infinite when the step was skipped
   double learning_rate = 0.0;
   double loss_scale = 1.0;
-  /// Mean loss by quarter of the timestep range, low timesteps first; not a number where no image fell into it.
+  /// Mean loss by quarter of the timesteps, of edm of the distribution of ln σ, and of flow of t, low ones first; not a
+  /// number where no image fell into it.
   std::array<double, 4> loss_quartiles = {kNone, kNone, kNone, kNone};
   engine::StepTimes times = {};      ///< times of the slowest rank; 0 where nobody measured
   engine::StepTimes own_times = {};  ///< times of this rank

@@ -161,6 +161,13 @@ void validate_validation(const Config& c) {
     throw base::ConfigError("early_stopping.patience = {} needs validation: set validation.every_steps",
                             c.early_stopping.patience);
   }
+  const int64_t sync_every = c.parallel.sync_every;
+  if (c.early_stopping.patience > 0 && sync_every > 0 && c.validation.every_steps % sync_every != 0) {
+    throw base::ConfigError(
+        "validation.every_steps = {} with early_stopping.patience = {} may end the run between two outer steps "
+        "(parallel.sync_every = {}), and the last one would be missing; wanted: a multiple of {}",
+        c.validation.every_steps, c.early_stopping.patience, sync_every, sync_every);
+  }
   if (c.validation.levels > 1 && c.diffusion.scheduler.formulation == diffusion::Formulation::regression) {
     throw base::ConfigError("validation.levels = {}: a regression has one level of noise; wanted: 0",
                             c.validation.levels);

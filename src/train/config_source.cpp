@@ -76,7 +76,9 @@ std::optional<nn::LoraConfig> Configuration::apply_model_source() {
     if (source.pretrained) {
       denoise::PretrainedConfig pretrained = denoise::read_pretrained_config(source, read_run_model);
       if (!source.config) values_.model = std::move(pretrained.unet);
-      if (pretrained.scheduler) values_.diffusion.scheduler = std::move(*pretrained.scheduler);
+      if (const auto& scheduler = pretrained.scheduler) {  // whose file may have keys that training does not read
+        values_.diffusion.scheduler = diffusion::keys_shared_with(*scheduler, scheduler->formulation);
+      }
     }
     if (source.lora_adapters) lora = denoise::read_adapter_config(source, values_.model, read_run_model);
     values_.model.lora = std::move(lora);

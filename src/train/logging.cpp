@@ -45,7 +45,7 @@ void Logging::run(FinishedStep& step) {
   comm::do_on_root(world_, [&] { logs_.write(metrics, step.pictures); });
   if (!rank_log_) return;
   const engine::StepTimes& own = step.result.own_times;
-  rank_log_->line("step",
+  rank_log_->take("step",
                   fmt::format("{}: {:.4f} s, {:.4f} of them waiting for images, {:.4f} for other ranks; loss {:.6f}",
                               step.step, own.seconds, own.data_wait, own.comm_wait, step.result.loss));
 }

@@ -308,6 +308,12 @@ void ModelTrainer::with_weights(const std::function<void()>& work) {
 
 std::map<std::string, at::Tensor> ModelTrainer::weights(const run::WeightChoice& choice) {
   const at::NoGradGuard no_grad;
+  if (choice.relative_length) {
+    throw base::ConfigError(
+        "weights of relative length {}: averages of any length are made of checkpoints, after training; wanted: raw "
+        "weights, or an average that is kept",
+        *choice.relative_length);
+  }
   DDPM_CHECK(!choice.ema || *choice.ema < state_.ema.size(), "average {} of {}", *choice.ema, state_.ema.size());
   const at::Tensor whole = step_.gather(choice.ema ? state_.ema[*choice.ema] : state_.arena.master());
   std::map<std::string, at::Tensor> named;

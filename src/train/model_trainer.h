@@ -123,6 +123,7 @@ class ModelTrainer {
   /// Runs `work`, for example a validation, with the model's whole weights there and without gradients.
   void with_weights(const std::function<void()>& work);
   /// All tensors by name as float32 on the host, raw or averaged: all of them on rank 0, none elsewhere.
+  /// Throws base::ConfigError for an average of any length, which is made of checkpoints.
   [[nodiscard]] std::map<std::string, at::Tensor> weights(const run::WeightChoice& choice = {});
 
  private:

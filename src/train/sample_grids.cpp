@@ -144,8 +144,8 @@ void SampleGrids::run(FinishedStep& step) {
     sampler.run_units_by(executor);
     sampler.cut(step_.partition(), step_.mean_partition());
     denoise::sample_together(
-        sampler, *d.inputs, options, [&](int64_t /*first*/, const at::Tensor& images) { drawn.push_back(images); },
-        world_, task_.place.mesh, [&](std::size_t /*done*/, std::size_t /*total*/) { enter(); });
+        sampler, options, [&](int64_t /*first*/, const at::Tensor& images) { drawn.push_back(images); }, world_,
+        task_.place.mesh, [&](std::size_t /*done*/, std::size_t /*total*/) { enter(); });
   });
   comm::do_on_root(world_, [&] { step.pictures.push_back(make_picture(at::cat(drawn), step.step)); });
   step.drawn = true;

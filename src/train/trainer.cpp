@@ -176,7 +176,7 @@ void Trainer::initialize_weights() {
     denoise::warn_of_changed_diffusion(source, config_.diffusion.scheduler, read_run_model, runtime_);
   }
   if (adapters ? !source.lora_adapters : !source.pretrained) return model_.initialize(seed);
-  denoise::PretrainedWeights pretrained(source, model_.unet, read_run_model, runtime_);
+  denoise::PretrainedWeights pretrained(source, model_.unet, task_.image_record(), read_run_model, runtime_);
   if (adapters) pretrained.expect_trained_beside(*base_weights_.base());
   if (adapters || pretrained.leaves_some()) model_.initialize(seed);
   pretrained.for_each([this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });

@@ -122,6 +122,24 @@ class SampleInputs(unittest.TestCase):
             self.refused(self.sample(broken, *output, "--class-label", 0, check=False), 6, "sample 0", "not finite")
             self.assertFalse((WORK / output[0]).exists())
 
+    def test_records_that_are_not_of_the_model_are_refused(self):
+        lone = train("lone", write_set("lone.h5", labels=np.zeros(COUNT, np.int64)), model={"num_class_embeds": 1})
+        self.refused_record(lone, {"class_dropout": 0.1}, "class_dropout", "--class-label", "all")
+        fields = json.loads((self.kept / "model" / "normalization.json").read_text())["fields"]
+        images, condition = (next(f for f in fields if f["role"] == role) for role in ("image", "condition"))
+        for field, channels in ((images, 1), (condition, 2)):  # in all as many as the model sees
+            field["shape"][-1] = channels
+            field["variables"] = [{**field["variables"][0], "name": f"v{number}"} for number in range(channels)]
+        self.refused_record(self.kept, {"fields": fields}, "1 channel, but the model draws 2", "--condition", WORK / "plain.h5")
+
+    def refused_record(self, run, changes, phrase, *arguments):
+        folder = WORK / "of-another"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(run / "model", folder)
+        record = json.loads((folder / "normalization.json").read_text())
+        (folder / "normalization.json").write_text(json.dumps({**record, **changes}))
+        self.refused(self.sample(folder, "another.npy", *arguments, check=False), 4, "normalization.json", phrase)
+
     def test_labels_beyond_the_classes_are_refused(self):
         beyond = write_set("beyond.h5", labels=np.full(COUNT, 9))
         self.refused(self.sample(self.given, "beyond.npy", "--condition", beyond, check=False), 3, "beyond.h5", "9 to 9", "0 to 3")

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -10,7 +11,8 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, says, write_config  # noqa: E402
+from ddpm_run import DDPM, ddpm, says, write_config  # noqa: E402
+from launcher import MPIRUN  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE = 8, 16
@@ -75,6 +77,33 @@ class SampleTiles(unittest.TestCase):
         noise = np.random.default_rng(4).standard_normal((5, 2, SIZE, 24), np.float32)
         np.save(WORK / "noise.npy", noise)
         self.compare(self.plain, "--scheduler", "ddim", "--steps", 3, "--initial-noise", WORK / "noise.npy", cuts=[("2", 2)])
+
+    def test_a_condition_that_one_rank_cannot_read_ends_all(self):
+        """Ranks that draw an image together read its condition each, before they wait for each other's tiles."""
+        places = WORK / "places"
+        for made in (WORK / "checked", places):
+            shutil.rmtree(made, ignore_errors=True)
+        ddpm("data", "create", self.set, "--output", WORK / "checked", "--images", "images", "--condition", "condition")
+        for rank in "01":
+            shutil.copytree(WORK / "checked", places / rank / "checked")
+        (shard,) = (places / "1" / "checked").glob("*.h5")
+        with h5py.File(shard) as file:
+            offset = file["condition"].id.get_offset()
+        with shard.open("r+b") as file:
+            file.seek(offset)
+            byte = file.read(1)
+            file.seek(offset)
+            file.write(bytes([byte[0] ^ 1]))
+        own_place = 'cd "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" && exec "$@"'
+        process = subprocess.run(
+            [*MPIRUN, "-np", "2", "bash", "-c", own_place, places, DDPM, "sample", "--model", self.given, "--threads", "1",
+             "--output", WORK / "unread.npy", "--scheduler", "ddim", "--steps", "2", "--condition", "checked",
+             "--guidance-scale", "2", "--spatial-size", "2"],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        errors = [line for line in process.stderr.splitlines() if line.startswith("ddpm: error")]
+        self.assertEqual((process.returncode, len(errors)), (3, 1), process.stderr)
+        self.assertIn("condition", errors[0])
 
     def test_volumes(self):
         volumes = train("volumes", write_set("volumes.h5", (8, SIZE, SIZE, 1)), data={"horizontal_flip": False}, model={

@@ -29,7 +29,7 @@ TEST(GridMap, HasAMeanAndADeviationForEachPoint) {
 
 TEST(GridMap, TheInverseGivesStoredValuesBackAndTheMeanWhereThereIsNoOther) {
   const at::Tensor seen = at::randn({3, 2, 2, 2});
-  const at::Tensor stored = stored_values(seen, record({2, 2}));
+  const at::Tensor stored = stored_images(seen, record({2, 2}));
   EXPECT_TRUE(stored.select(1, 0).equal(seen.select(1, 0)));
   const GridMap map(kScales, at::kCPU);
   const at::Tensor again = GridMap::seen(stored.select(1, 1), map.points().permute({0, 3, 1, 2}));

@@ -13,6 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "comm/solo_communicator.h"
+#include "denoise/sample_inputs.h"
 #include "diffusion/scheduler_json.h"
 
 namespace ddpm::denoise {
@@ -21,10 +23,10 @@ namespace {
 constexpr float kAnswer = 0.25F;
 
 /// A regression whose answer is kAnswer everywhere.
-LoadedModel constant_regression(std::optional<int64_t> classes = std::nullopt) {
+LoadedModel constant_regression(std::optional<int64_t> classes = std::nullopt, int64_t channels = 3) {
   nn::UNet2DConfig c;
   c.num_class_embeds = classes;
-  c.in_channels = 3;
+  c.in_channels = channels;
   c.out_channels = 2;
   c.block_out_channels = {8, 8};
   c.down_block_types = {"DownBlock2D", "DownBlock2D"};
@@ -91,6 +93,26 @@ TEST(MeanModel, KnowsAllClassesButTheNullClass) {
   model.num_class_embeds = 4;
   EXPECT_NO_THROW(expect_regression(regression, regression.image, model, 0.1, "DIR"));
   EXPECT_THROW(expect_regression(regression, regression.image, model, 0.0, "DIR"), base::OutputError);
+}
+
+/// A folder need not say whether the last class of its model is the null class.
+TEST(MeanModel, IsAskedForNoClassThatItLacks) {
+  LoadedModel model = constant_regression(4, 2);
+  model.mean = std::make_shared<const LoadedModel>(constant_regression(3, 2));
+  comm::SoloCommunicator world;
+  const auto refusal = [&](const SampleInputOptions& options) {
+    try {
+      (void)SampleInputs::of_set(model, options, std::nullopt, world, at::kCPU);
+    } catch (const base::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({.class_label = 2}), "");
+  EXPECT_THAT(refusal({.class_label = 3}), testing::HasSubstr("--class-label 3: the model's regression knows classes"));
+  EXPECT_THAT(refusal({.all_classes = true}), testing::HasSubstr("--class-label all: the model's regression knows"));
+  model.class_dropout = 0.1;
+  EXPECT_EQ(refusal({.all_classes = true}), "");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(PointMap, InvertsTheChannelOfASampleThatHasOne) {
   image.fields[0].variables[1].transform = data::Transform(kFrom, kTo);
   const at::Tensor seen = at::tensor({3.0, 4.0, -2.0, 0.75}).to(at::kFloat).view({1, 2, 1, 2});
   const at::Tensor wanted = at::tensor({3.0, 4.0, -1.0, 2.0}).to(at::kFloat).view({1, 2, 1, 2});
-  EXPECT_TRUE(stored_values(seen, image).equal(wanted)) << stored_values(seen, image);
+  EXPECT_TRUE(stored_images(seen, image).equal(wanted)) << stored_images(seen, image);
 }
 
 }  // namespace

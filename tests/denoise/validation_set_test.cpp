@@ -109,6 +109,12 @@ class Training {
     return losses;
   }
 
+  /// Has the work with the model's weights fail on this rank.
+  void fail_with_model_weights() {
+    EXPECT_THROW(step_.with_model_weights([](nn::UnitExecutor&) { throw base::DatasetError("gone"); }),
+                 base::DatasetError);
+  }
+
   /// Computes the losses on this rank alone, with a plain copy of the weights.
   std::vector<double> losses_alone(const std::string& folder, ValidationSetOptions options) const {
     const at::NoGradGuard no_grad;
@@ -188,6 +194,19 @@ std::vector<Case> cases() {
   all.push_back({.zero_stage = 1, .offload = "optimizer"});
   all.push_back({.zero_stage = 3, .precision = "bf16", .offload = "parameters"});
   return all;
+}
+
+/// Working weights of other ranks are not gathered again.
+TEST_F(ValidationSetTest, WeightsAndAveragesAreTheirOwnAgainAfterAFailure) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    SCOPED_TRACE(stage);
+    Training training({.zero_stage = stage}, folder_.string());
+    const std::vector<at::Tensor> before = training.state();
+    training.fail_with_model_weights();
+    const std::vector<at::Tensor> after = training.state();
+    constexpr std::size_t kKept = 2;  // behind the working weights and the gradient
+    for (std::size_t i = kKept; i < before.size(); ++i) EXPECT_TRUE(at::equal(after[i], before[i])) << i;
+  }
 }
 
 TEST_F(ValidationSetTest, LossesAreThoseOfOneRankAndTrainingSeesNothing) {

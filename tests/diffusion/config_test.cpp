@@ -59,14 +59,14 @@ TEST(DiffusionConfig, NamesWhatANetworkFindsChangedAndNothingElse) {
   now.variance_type = diffusion::VarianceType::fixed_large;
   now.timestep_spacing = diffusion::TimestepSpacing::trailing;
   now.sigma_data = 1.0;  // of another formulation
-  EXPECT_THAT(changed_keys(trained, now), testing::IsEmpty());
+  EXPECT_THAT(changed_network_keys(trained, now), testing::IsEmpty());
   now.prediction_type = diffusion::PredictionType::epsilon;
   now.beta_end = 0.01;
   now.beta_schedule = diffusion::BetaSchedule::scaled_linear;
   now.trained_betas.back() = 0.25;  // beyond what a line shows of it
   now.num_train_timesteps = 300;
   now.rescale_betas_zero_snr = true;
-  const auto changed = changed_keys(trained, now);
+  const auto changed = changed_network_keys(trained, now);
   EXPECT_THAT(changed,
               testing::IsSupersetOf({"num_train_timesteps = 300 instead of 1000", "beta_end = 0.01 instead of 0.02",
                                      R"(beta_schedule = "scaled_linear" instead of "linear")",
@@ -74,9 +74,9 @@ TEST(DiffusionConfig, NamesWhatANetworkFindsChangedAndNothingElse) {
                                      R"(prediction_type = "epsilon" instead of "v_prediction")"}));
   EXPECT_EQ(changed.size(), 6U);
   now.formulation = diffusion::Formulation::edm;
-  EXPECT_THAT(changed_keys(trained, now), testing::ElementsAre(R"(formulation = "edm" instead of "ddpm")"));
+  EXPECT_THAT(changed_network_keys(trained, now), testing::ElementsAre(R"(formulation = "edm" instead of "ddpm")"));
   trained.formulation = diffusion::Formulation::edm;
-  EXPECT_THAT(changed_keys(trained, now), testing::Contains("sigma_data = 1.0 instead of 0.5"));
+  EXPECT_THAT(changed_network_keys(trained, now), testing::Contains("sigma_data = 1.0 instead of 0.5"));
 }
 
 TEST(DiffusionConfig, ListsTheKeysThatANetworkDependsOn) {

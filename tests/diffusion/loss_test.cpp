@@ -69,5 +69,14 @@ TEST(Loss, WeightIsOneWithoutGamma) {
   EXPECT_TRUE(at::equal(weight, at::ones({2})));
 }
 
+TEST(Loss, MinSnrWeightIsOneWhereNoSignalIsLeft) {
+  diffusion::SchedulerConfig config;
+  config.beta_end = 0.3;  // float32 has no ᾱ as small as those of the last timesteps
+  const diffusion::NoiseSchedule schedule(config);
+  ASSERT_EQ(schedule.alpha_cumprod(999), 0.0F);
+  const auto t = at::tensor({500, 900, 999}, at::TensorOptions(at::kLong));
+  EXPECT_TRUE(at::equal(diffusion::loss_weight(schedule, 5.0, t), at::ones({3})));
+}
+
 }  // namespace
 }  // namespace ddpm::test

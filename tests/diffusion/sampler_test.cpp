@@ -7,6 +7,8 @@
 #include <ATen/ops/tanh.h>
 
 #include "base/error.h"
+#include "base/named.h"
+#include "diffusion/sampler_formulas.h"
 #include "diffusion/samplers.h"
 #include "golden.h"
 
@@ -129,6 +131,39 @@ TEST(Sampler, GivesTheModelInt64TimestepsAndNoGradientMode) {
         done.push_back(step);
       });
   EXPECT_EQ(done, (std::vector<std::size_t>{1, 2, 3, 4}));
+}
+
+TEST(Sampler, FormulasOfDdpmAgreeWithScalings) {
+  const at::Tensor x = diffusion::initial_noise(1, 0, 2, kGoldenShape);
+  const at::Tensor answer = diffusion::initial_noise(2, 0, 2, kGoldenShape);
+  for (const auto prediction : {diffusion::PredictionType::epsilon, diffusion::PredictionType::sample,
+                                diffusion::PredictionType::v_prediction}) {
+    for (const float alpha_cumprod : {0.9999F, 0.5F, 0.01F}) {
+      const diffusion::NoiseLevel level{alpha_cumprod};
+      SchedulerConfig config;
+      config.prediction_type = prediction;
+      const auto s = diffusion::scalings(config, {.alpha = level.signal(), .sigma = level.noise()});
+      EXPECT_NEAR(s.in, 1.0, 1e-6);
+      const at::Tensor image = diffusion::predicted_image(prediction, level, answer, x);
+      EXPECT_LT(relative_error(x * s.skip + answer * s.out, image), 1e-5) << base::name_of(prediction);
+    }
+  }
+}
+
+TEST(Sampler, TakesNoMoreStepsByItselfThanThereAreTimesteps) {
+  SchedulerConfig few;
+  few.num_train_timesteps = 20;
+  EXPECT_EQ(diffusion::default_steps(SamplerType::ddim, few), 20);
+  EXPECT_EQ(diffusion::default_steps(SamplerType::ddim, SchedulerConfig{}), 50);
+  for (const auto type : {SamplerType::ddpm, SamplerType::ddim, SamplerType::dpmsolver_pp, SamplerType::dpmsolver_pp_2s,
+                          SamplerType::euler, SamplerType::heun}) {
+    for (const auto spacing : {diffusion::TimestepSpacing::leading, diffusion::TimestepSpacing::linspace,
+                               diffusion::TimestepSpacing::trailing}) {
+      few.timestep_spacing = spacing;
+      EXPECT_NO_THROW(make_sampler(few, {.scheduler = type, .steps = diffusion::default_steps(type, few)}))
+          << base::name_of(type) << " " << base::name_of(spacing);
+    }
+  }
 }
 
 TEST(Sampler, RefusesWhatItCannotDo) {

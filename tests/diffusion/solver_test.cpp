@@ -2,6 +2,7 @@
 // that diffusers' own tests of its schedulers state, those of ddpm and ddim among them.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tanh.h>
 
+#include "base/named.h"
 #include "diffusion/noise_grid.h"
 #include "diffusion/samplers.h"
 #include "diffusion/schedule.h"
@@ -152,6 +154,40 @@ at::Tensor dummy_loop(const Case& c, const base::Json& golden) {
 /// Magnitudes, as diffusers' tests sum them up.
 double dummy_sum(const Case& c, const base::Json& golden) {
   return dummy_loop(c, golden).abs().sum(at::kDouble).item<double>();
+}
+
+/// Schedules whose ᾱ float32 rounds to 0, at many timesteps or at the last one.
+std::vector<SchedulerConfig> schedules_that_lose_all_signal() {
+  std::vector<SchedulerConfig> all(3);
+  all[0].beta_end = 0.3;
+  all[1].num_train_timesteps = 20000;
+  all[2].trained_betas = {0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0};
+  all[2].num_train_timesteps = std::ssize(all[2].trained_betas);
+  return all;
+}
+
+TEST(Solvers, StartFromAFiniteLevelWhereNoSignalIsLeft) {
+  const at::Tensor noise = diffusion::initial_noise(kGoldenSeed, kGoldenFirstImage, 2, kGoldenShape);
+  for (SchedulerConfig config : schedules_that_lose_all_signal()) {
+    for (const auto type :
+         {SamplerType::euler, SamplerType::heun, SamplerType::dpmsolver_pp, SamplerType::dpmsolver_pp_2s}) {
+      for (const auto prediction : {diffusion::PredictionType::v_prediction, diffusion::PredictionType::sample}) {
+        for (const bool karras : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", config.num_train_timesteps, base::name_of(type),
+                                   base::name_of(prediction), karras));
+          config.prediction_type = prediction;
+          const SamplerOptions options{.scheduler = type,
+                                       .steps = 8,
+                                       .timestep_spacing = diffusion::TimestepSpacing::linspace,
+                                       .karras_sigmas = karras};
+          const auto sampler = diffusion::make_sampler(config, options);
+          EXPECT_TRUE(std::ranges::is_sorted(sampler->timesteps(), std::greater<>()));
+          const at::Tensor seen = diffusion::sample(*sampler, {kGoldenSeed, 0}, noise, make_model(config));
+          EXPECT_TRUE(seen.isfinite().all().item<bool>());
+        }
+      }
+    }
+  }
 }
 
 TEST(Solvers, GiveTheSumsThatDiffusersTestsState) {

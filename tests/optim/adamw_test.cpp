@@ -132,6 +132,8 @@ TEST(OptimizerConfig, KeysReachTheUpdate) {
   EXPECT_EQ(adamw.weight_decay, 0.5);
   EXPECT_THROW(config::apply(schema, config::parse_toml("[optimizer]\nbetas = [0.8, 1.0]", "t"), "t"),
                base::ConfigError);
+  // A weight whose gradients have all been 0, as of LoRA's first update, would become 0/0.
+  EXPECT_THROW(config::apply(schema, config::parse_toml("[optimizer]\neps = 0.0", "t"), "t"), base::ConfigError);
 }
 
 }  // namespace

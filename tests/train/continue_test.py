@@ -11,7 +11,7 @@ import unittest
 import h5py
 import numpy as np
 import torch
-from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
+from diffusers import DDPMPipeline, DDPMScheduler, EDMEulerScheduler, UNet2DModel
 from diffusers.training_utils import EMAModel
 from safetensors.torch import load_file, save_file
 
@@ -136,6 +136,10 @@ class Continue(unittest.TestCase):
         for pretrained, formulation in (("base", "flow"), ("base", "edm"), ("fourier", "flow")):
             _, config = self.config(f"{pretrained}-{formulation}", WORK / pretrained, diffusion={"formulation": formulation})
             ddpm("train", config)
+        # edm reads no num_train_timesteps, which a file of diffusers has all the same.
+        shutil.copytree(WORK / "base", WORK / "karras", dirs_exist_ok=True)
+        EDMEulerScheduler(num_train_timesteps=256).save_pretrained(WORK / "karras" / "scheduler")
+        ddpm("train", self.config("karras-run", WORK / "karras")[1])
         _, config = self.config("set", WORK / "base", diffusion={"formulation": "flow", "clip_sample": False})
         self.assertIn("diffusion.clip_sample = false has no meaning", ddpm("train", config, check=False).stderr)
 
@@ -185,6 +189,60 @@ class Continue(unittest.TestCase):
         kernel = weights_of(run / "model")["conv_in.weight"]
         self.assertEqual(tuple(kernel.shape), (8, 5, 3, 3))
         self.assertGreater(kernel[:, 3:].abs().max().item(), 0, "the new channels are not trained")
+
+    def test_the_null_class_stays_the_last_one(self):
+        """Of a model that was trained with class_dropout: its row would else become a class, and zeros the null class."""
+        sections = {"data": {"labels": "/labels"}, "diffusion": {"class_dropout": 0.5}, "ema": {"enabled": False}}
+        before, config = self.config("null", WORK / "base", model={"num_class_embeds": 4}, train={"steps": 4},
+                                     optimizer={"learning_rate": 1e-2}, **sections)  # fmt: skip
+        ddpm("train", config)
+        table = weights_of(before / "model")["class_embedding.weight"]
+        self.assertGreater(table[3].abs().max().item(), 0)
+        for name, pretrained in (("null-folder", before / "model"), ("null-run", before)):
+            to, config = self.config(name, pretrained, model={"num_class_embeds": 6}, **sections)
+            ddpm("train", config)
+            grown = weights_of(to / "model")["class_embedding.weight"]
+            torch.testing.assert_close(grown[:3], table[:3], rtol=0, atol=0)
+            torch.testing.assert_close(grown[5], table[3], rtol=0, atol=0)
+            self.assertEqual(grown[3:5].abs().max().item(), 0)
+
+    def test_channels_that_it_had_stay_with_their_field(self):
+        """Positions are given after a condition, so that their columns move where one is added."""
+        positions, whole = {"positions": True}, {"ema": {"enabled": False}}
+        before, config = self.config("positions", WORK / "base", data=positions, model={"in_channels": 7}, train={"steps": 4},
+                                     optimizer={"learning_rate": 1e-2}, **whole)  # fmt: skip
+        ddpm("train", config)
+        old = weights_of(before / "model")["conv_in.weight"]
+        same, config = self.config("same", before, data=positions, model={"in_channels": 7}, **whole)
+        ddpm("train", config)
+        for name, pretrained in (("moved-folder", before / "model"), ("moved-run", before)):
+            to, config = self.config(name, pretrained, data={**positions, "condition": "/condition"}, model={"in_channels": 9}, **whole)
+            ddpm("train", config)
+            new = weights_of(to / "model")["conv_in.weight"]
+            torch.testing.assert_close(new[:, [0, 1, 2, 5, 6, 7, 8]], old, rtol=0, atol=0)
+            self.assertEqual(new[:, 3:5].abs().max().item(), 0)
+            self.assertAlmostEqual(metrics(to)[0]["loss"], metrics(same)[0]["loss"], delta=1e-5)
+
+    def test_channels_that_cannot_be_placed_are_refused(self):
+        before, config = self.config("placed", WORK / "base", data={"positions": True}, model={"in_channels": 7})
+        ddpm("train", config)
+        shutil.rmtree(WORK / "unsaid", ignore_errors=True)
+        shutil.copytree(before / "model", WORK / "unsaid")
+        (WORK / "unsaid" / "normalization.json").unlink()
+        with h5py.File(shutil.copy(self.set, WORK / "four.h5"), "r+") as file:
+            del file["condition"]
+            file["condition"] = np.zeros((16, 8, 8, 4), np.float32)
+        for name, pretrained, path, data, channels, phrase in (
+            ("gone", before, WORK / "four.h5", {"condition": "/condition"}, 7, "data.positions = true"),
+            ("unknown", WORK / "unsaid", self.set, {"positions": True, "condition": "/condition"}, 9, "model.in_channels = 7"),
+        ):
+            run, config = self.config(name, pretrained, path, data=data, model={"in_channels": channels})
+            for option in ([], ["--dry-run"]):
+                process = ddpm("train", config, *option, check=False)
+                self.assertEqual(process.returncode, 4, process.stderr)
+                self.assertTrue(says(process.stderr, phrase), process.stderr)
+                self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+            self.assertFalse(run.exists())
 
     def test_runs_and_checkpoints_of_our_own(self):
         ema = {"max_decay": [0.5, 0.9], "power": 5.0}

@@ -174,6 +174,17 @@ class Islands(unittest.TestCase):
         alone = self.train("alone-16", 1, every=1, parallel={"outer_learning_rate": 1.0, "outer_momentum": 0.0}, **skipping)
         self.assertLess(distance(self.weights(alone), self.weights(usual)), 1e-6)
 
+    def test_averages_of_any_length_are_made_of_those_of_outer_steps(self):
+        run = self.train("lengths", 2, ema={"enabled": True, "relative_lengths": [0.05, 0.1]},
+                         checkpoint={"every_steps": 1, "keep_every": 1})  # fmt: skip
+        export = ("checkpoint", "export", "--format", "diffusers", "--ema-length", 0.07, "--output", WORK / "length")
+        shutil.rmtree(WORK / "length", ignore_errors=True)
+        self.assertIn(f"from {len(MEETINGS)} checkpoints", ddpm(*export, run).stderr)
+        shutil.rmtree(WORK / "length")
+        refused = ddpm(*export, run / "checkpoints" / f"step-{EVERY - 1:08d}", check=False)
+        self.assertEqual(refused.returncode, 4, refused.stderr)
+        self.assertIn("its averages have seen no update yet", refused.stderr)
+
     def test_averages_of_a_run_that_is_prolonged_see_each_step_once(self):
         start = self.train("start", 1, optimizer={"learning_rate": 0.0}, train={"steps": 1})
         self.train("prolonged", 2, train={"steps": EVERY + 1}, ema={"enabled": True})  # with an outer step after the last one
@@ -196,6 +207,8 @@ class Islands(unittest.TestCase):
         for keys, phrase in (
             ({"parallel": {"sync_every": -1}}, "parallel.sync_every"),
             ({"parallel": {"outer_momentum": 1.0}}, "parallel.outer_momentum"),
+            ({"data": {"validation": str(WORK / "set.h5")}, "validation": {"every_steps": 4}, "early_stopping": {"patience": 2}},
+             "validation.every_steps = 4 with early_stopping.patience = 2"),
             ({"run": {"reproducible": True}}, "parallel.sync_every = 3: what copies that are updated on their own"),
         ):  # fmt: skip
             with self.assertRaises(AssertionError) as refused:

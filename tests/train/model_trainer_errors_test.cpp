@@ -75,6 +75,7 @@ TEST(ModelTrainer, SkipsStepsThatAreNotFiniteAsFarAsAllowed) {
     return poisoned && position.first == 0 ? sum * std::nan("") : sum;
   };
   trainer.step(loss);
+  EXPECT_THROW((void)trainer.weights({.relative_length = 0.1}), base::ConfigError);
   const auto before = trainer.weights();
   poisoned = true;
   EXPECT_TRUE(std::isinf(trainer.step(loss).gradient_norm));

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -21,7 +22,7 @@ from safetensors.torch import load_file
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import command, ddpm, make_dataset, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 CONSTANT = {"name": "constant", "warmup_steps": 0}
@@ -103,6 +104,20 @@ class Monitors(unittest.TestCase):
         self.check_rank_files(other)
         self.check_timeline(other / "profile" / "step-00000003.json", 2, "step 3", {"checkpoint", "validation"})
         self.check_resume(run, lines)
+
+    def test_a_rank_whose_file_cannot_grow_goes_on(self):
+        """Only the first line of the second start has room in the file."""
+        sections = {"train": {"steps": 1}, "model": {"num_class_embeds": 2}, "logging": {"rank_files": True}}
+        run = self.train("full-log", ranks=2, **sections)
+        limit = 1 << 30  # beyond what MPI maps
+        os.truncate(run / "logs" / "rank-0001.log", limit - 200)
+        words = command("train", WORK / "full-log.toml", "--train.steps", 4, ranks=2)
+        process = subprocess.run(["bash", "-c", f'ulimit -f {limit >> 10}; exec "$@"', "bash", *words],
+                                 capture_output=True, text=True, timeout=240, check=False)  # fmt: skip
+        (run / "logs" / "rank-0001.log").unlink()
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(process.stderr.count("the log of a rank is not written"), 1, process.stderr)
+        self.assertEqual(len(metrics(run)), 4)
 
     def check_sample_command(self, run):
         """The grid is what `ddpm sample` draws of the same weights, whose convolutions round otherwise."""

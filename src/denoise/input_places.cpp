@@ -1,0 +1,98 @@
+#include "denoise/input_places.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "base/named.h"
+#include "denoise/model_inputs.h"
+
+namespace ddpm::denoise {
+namespace {
+
+using data::FieldRole;
+using Names = std::vector<std::string>;
+
+/// Those of images are unknown, and none, where only the number of their channels is recorded.
+Names names_of_role(const ImageRecord& record, FieldRole role) {
+  const auto field = std::ranges::find(record.fields, role, &data::Field::role);
+  Names names;
+  if (field == record.fields.end() && role != FieldRole::image) return names;
+  for (const data::Variable& v : field == record.fields.end() ? record.names : field->variables)
+    names.push_back(v.name);
+  return names;
+}
+
+InputCounts counts_of(const ImageRecord& record, int64_t image_channels) {
+  InputCounts counts = InputCounts::of(record.fields, record.positions);
+  if (record.fields.empty()) counts.image = image_channels;
+  return counts;
+}
+
+/// What the model draws stays where it is, so that the same variables in another order would be taken for each other.
+void expect_same_order(const Names& before, const Names& now, const std::string& origin) {
+  if (before == now || !std::ranges::is_permutation(before, now)) return;
+  throw base::OutputError("{}: its model draws {} in this order, and the set has them in another: {}", origin,
+                          fmt::join(before, ", "), fmt::join(now, ", "));
+}
+
+/// Appends where the channels `before` of a role stand, of which those of the new model begin at `first`.
+void place_role(FieldRole role, const Names& before, const Names& now, int64_t first, const std::string& origin,
+                InputPlaces& result) {
+  std::vector<bool> taken(now.size());
+  std::vector<int64_t> found;
+  Names missing;
+  for (const std::string& name : before) {
+    std::size_t place = 0;
+    while (place < now.size() && (taken[place] || now[place] != name)) ++place;
+    if (place == now.size()) {
+      missing.push_back(name);
+      continue;
+    }
+    taken[place] = true;
+    found.push_back(first + static_cast<int64_t>(place));
+  }
+  if (!missing.empty() && found.empty() && missing.size() == now.size()) {
+    for (int64_t place = 0; place < std::ssize(now); ++place) found.push_back(first + place);
+    result.renamed.push_back(
+        fmt::format("{} {} in place of {}", base::name_of(role), fmt::join(now, ", "), fmt::join(before, ", ")));
+  } else if (!missing.empty()) {
+    throw base::OutputError(
+        "{}: its model is given {} in the role of {}, which the set does not have; wanted: all that it was trained "
+        "with, under the same names",
+        origin, fmt::join(missing, ", "), base::name_of(role));
+  }
+  result.places.insert(result.places.end(), found.begin(), found.end());
+}
+
+}  // namespace
+
+InputPlaces place_inputs(const ImageRecord& before, const ImageRecord& now, int64_t image_channels, int64_t channels,
+                         const std::string& origin) {
+  const InputCounts counts = counts_of(before, image_channels);
+  if (counts.image != image_channels || counts.channels() != channels) {
+    throw base::OutputError("{}: its record tells of {}, but its model sees {} and draws {}", origin, counts.text(),
+                            base::counted(channels, "channel"), image_channels);
+  }
+  expect_same_order(names_of_role(before, FieldRole::image), names_of_role(now, FieldRole::image), origin);
+  InputPlaces result;
+  const auto append = [&result](int64_t first, int64_t count) {
+    for (int64_t place = first; place < first + count; ++place) result.places.push_back(place);
+  };
+  append(0, image_channels);
+  int64_t first = image_channels;
+  for (const FieldRole role : {FieldRole::condition, FieldRole::static_values}) {
+    const Names names = names_of_role(now, role);
+    place_role(role, names_of_role(before, role), names, first, origin, result);
+    first += std::ssize(names);
+  }
+  if (before.positions && !now.positions) {
+    throw base::OutputError("{}: its model is given positions; wanted: data.positions = true", origin);
+  }
+  append(first, counts.positions);
+  return result;
+}
+
+}  // namespace ddpm::denoise
