@@ -136,7 +136,7 @@ SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failu
     comm::agree(comm_, [&] {
       if (!failure.empty()) throw base::OutputError("checkpoint of step {}: {}", pending.request.step, failure);
     });
-    const std::vector<std::string> contributions = comm::all_gather(comm_, contribution(pending));
+    const std::vector<std::string> contributions = comm::gather(comm_, contribution(pending));
     comm::do_on_root(comm_, [&] { commit_on_root(pending, contributions); });
   } catch (const comm::AgreedError&) {
     if (comm_.rank() == 0) discard(pending.directory);
