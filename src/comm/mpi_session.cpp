@@ -30,6 +30,13 @@ constexpr auto kTimeToBeHeard = std::chrono::milliseconds(500);
 /// See base/limited_child.h: the program forks while MPI runs. What the user has set stays.
 void keep_network_memory_from_children() { setenv("RDMAV_FORK_SAFE", "1", 0); }
 
+/// Whether this process starts MPI. One that shares no work and that Open MPI could not start from does without.
+bool wants_mpi(const StartOptions& start) {
+  const Environment environment = process_environment();
+  if (start.shares_work) return true;
+  return launched_rank(environment).has_value() && !(needs_pmix() && lacks_pmix(environment));
+}
+
 void init_mpi(int& argc, char**& argv) {
   keep_network_memory_from_children();
   if (needs_pmix()) check_pmix(process_environment());
@@ -41,9 +48,8 @@ void init_mpi(int& argc, char**& argv) {
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_MULTIPLE) {
-    throw base::CommunicationError(
-        "MPI provides thread level {}; MPI_THREAD_MULTIPLE ({}) is wanted: use an MPI built for it", provided,
-        static_cast<int>(MPI_THREAD_MULTIPLE));
+    throw base::CommunicationError("MPI provides thread level {}; MPI_THREAD_MULTIPLE ({}) is wanted: {}", provided,
+                                   static_cast<int>(MPI_THREAD_MULTIPLE), thread_advice());
   }
 }
 
@@ -51,7 +57,7 @@ void init_mpi(int& argc, char**& argv) {
 
 MpiSession::MpiSession(int& argc, char**& argv, const StartOptions& start) : host_name_(base::host_name()) {
   const StartDeadline deadline(start.timeout_s);
-  has_mpi_ = start.shares_work || launched_rank(process_environment()).has_value();
+  has_mpi_ = wants_mpi(start);
   if (!has_mpi_) {
     world_ = std::make_unique<SoloCommunicator>();
     return;

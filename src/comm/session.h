@@ -14,8 +14,8 @@ namespace ddpm::comm {
 struct StartOptions {
   double timeout_s = StartDeadline::kUsual;  ///< in which the ranks have to meet, where the environment has no other
   double reach_timeout_s = 0.0;  ///< positive: first find out whether all hosts hear each other (comm/reach.h)
-  /// False where ranks have nothing to share: a process that no launcher started is a world of its own then, without
-  /// MPI, which takes time to start and may be what is broken.
+  /// False where ranks have nothing to share: a process that no launcher started, or that MPI could not start from (a
+  /// shell of `srun --pty`), is a world of its own then, without MPI, which takes time and may be what is broken.
   bool shares_work = true;
 };
 
