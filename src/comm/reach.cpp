@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_name.h"
+#include "comm/end_ranks.h"
 #include "comm/mpi_handles.h"
 
 namespace ddpm::comm {
@@ -92,15 +91,8 @@ class Greetings {
   Messages received_;
 };
 
-[[noreturn]] void end_job(const std::string& reason) {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "ddpm: error: rank %d on %s: %s\n", rank, base::node_name().c_str(), reason.c_str());
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(base::ExitCode::communication));
-  std::_Exit(static_cast<int>(base::ExitCode::communication));
-}
-
-/// What rank 0 knows of the others.
+/// What rank 0 knows of the others. It ends the job where it is, not by an exception: buffers of messages that are
+/// still under way stay.
 class FirstHost {
  public:
   FirstHost(int size, Seconds patience) : size_(size), patience_(patience) {}
@@ -115,9 +107,9 @@ class FirstHost {
     const std::vector<bool> heard = received.wait(patience_);
     const auto silent = std::ranges::find(heard, false);
     if (silent != heard.end()) {
-      end_job(fmt::format("hears nothing of rank {}{} within {} s: not reachable, or running another command",
-                          silent - heard.begin() + 1, std::ranges::count(heard, false) > 1 ? " and others" : "",
-                          patience_.count()));
+      end_start(base::CommunicationError(
+          "hears nothing of rank {}{} within {} s: not reachable, or running another command",
+          silent - heard.begin() + 1, std::ranges::count(heard, false) > 1 ? " and others" : "", patience_.count()));
     }
     base::node_name().copy(names[0].data(), kNameBytes - 1);
     std::vector<int> firsts;
@@ -154,7 +146,9 @@ class FirstHost {
         add(static_cast<int>(host), host_of(unheard_[host][static_cast<std::size_t>(i)]));
       }
     }
-    if (!pairs.empty()) end_job(unreached_text({pairs.begin(), pairs.end()}, hosts_));
+    if (!pairs.empty()) {
+      end_start(base::CommunicationError("{}", unreached_text({pairs.begin(), pairs.end()}, hosts_)));
+    }
   }
 
  private:
@@ -210,8 +204,8 @@ void probe(Seconds patience) {
 void expect_reach(double timeout_s) {
   try {
     probe(Seconds(timeout_s));
-  } catch (const base::Error& error) {  // a failure of this rank's own messages
-    end_job(error.what());
+  } catch (const base::Error& error) {
+    end_start(error);
   }
 }
 
