@@ -22,7 +22,7 @@ namespace {
 using base::Clock;
 using Seconds = std::chrono::duration<double>;
 
-enum Tag : int { kName = 1, kFirsts, kHello, kUnheard, kVerdict };
+enum class Tag : int { name = 1, firsts, hello, unheard, verdict };
 constexpr std::size_t kNameBytes = 256;
 using Name = std::array<char, kNameBytes>;
 
@@ -30,11 +30,13 @@ using Name = std::array<char, kNameBytes>;
 class Messages {
  public:
   void send(const void* data, std::size_t count, MPI_Datatype type, int to, Tag tag) {
-    check_mpi(MPI_Isend(data, static_cast<int>(count), type, to, tag, MPI_COMM_WORLD, &requests_.emplace_back()),
+    check_mpi(MPI_Isend(data, static_cast<int>(count), type, to, static_cast<int>(tag), MPI_COMM_WORLD,
+                        &requests_.emplace_back()),
               "MPI_Isend");
   }
   void receive(void* data, std::size_t count, MPI_Datatype type, int from, Tag tag) {
-    check_mpi(MPI_Irecv(data, static_cast<int>(count), type, from, tag, MPI_COMM_WORLD, &requests_.emplace_back()),
+    check_mpi(MPI_Irecv(data, static_cast<int>(count), type, from, static_cast<int>(tag), MPI_COMM_WORLD,
+                        &requests_.emplace_back()),
               "MPI_Irecv");
   }
 
@@ -65,8 +67,8 @@ class Greetings {
   Greetings(const std::vector<int>& ranks, int own) : heard_(ranks.size()) {
     for (const int rank : ranks) {
       if (rank == own) continue;
-      received_.receive(&heard_[others_.size()], 1, MPI_CHAR, rank, kHello);
-      sent_.send(&kByte, 1, MPI_CHAR, rank, kHello);
+      received_.receive(&heard_[others_.size()], 1, MPI_CHAR, rank, Tag::hello);
+      sent_.send(&kByte, 1, MPI_CHAR, rank, Tag::hello);
       others_.push_back(rank);
     }
   }
@@ -102,7 +104,7 @@ class FirstHost {
     std::vector<Name> names(static_cast<std::size_t>(size_));
     Messages received;
     for (int rank = 1; rank < size_; ++rank) {
-      received.receive(names[static_cast<std::size_t>(rank)].data(), kNameBytes, MPI_CHAR, rank, kName);
+      received.receive(names[static_cast<std::size_t>(rank)].data(), kNameBytes, MPI_CHAR, rank, Tag::name);
     }
     const std::vector<bool> heard = received.wait(patience_);
     const auto silent = std::ranges::find(heard, false);
@@ -127,7 +129,7 @@ class FirstHost {
     listening_ = Clock::now();
     unheard_.assign(firsts.size(), std::vector<int>(firsts.size() + 1));
     for (std::size_t host = 1; host < firsts.size(); ++host) {
-      answers_.receive(unheard_[host].data(), unheard_[host].size(), MPI_INT, firsts[host], kUnheard);
+      answers_.receive(unheard_[host].data(), unheard_[host].size(), MPI_INT, firsts[host], Tag::unheard);
     }
   }
 
@@ -171,20 +173,20 @@ void probe(Seconds patience) {
   if (rank == 0) {
     FirstHost host(size, patience);
     const std::vector<int> firsts = host.hear_names();
-    for (int to = 1; to < size; ++to) messages.send(firsts.data(), firsts.size(), MPI_INT, to, kFirsts);
+    for (int to = 1; to < size; ++to) messages.send(firsts.data(), firsts.size(), MPI_INT, to, Tag::firsts);
     host.listen(firsts);
     Greetings greetings(firsts, rank);
     host.judge(firsts, greetings.unheard(patience));
     greetings.finish();
-    for (int to = 1; to < size; ++to) messages.send(&verdict, 1, MPI_INT, to, kVerdict);
+    for (int to = 1; to < size; ++to) messages.send(&verdict, 1, MPI_INT, to, Tag::verdict);
     messages.wait();
     return;
   }
   Name name{};
   base::node_name().copy(name.data(), kNameBytes - 1);
   std::vector<int> firsts(static_cast<std::size_t>(size), -1);
-  messages.send(name.data(), kNameBytes, MPI_CHAR, 0, kName);
-  messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, kFirsts);
+  messages.send(name.data(), kNameBytes, MPI_CHAR, 0, Tag::name);
+  messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, Tag::firsts);
   messages.wait();
   std::erase(firsts, -1);
   std::optional<Greetings> greetings;
@@ -192,9 +194,9 @@ void probe(Seconds patience) {
   if (std::ranges::binary_search(firsts, rank)) {
     unheard = greetings.emplace(firsts, rank).unheard(patience);
     unheard.insert(unheard.begin(), static_cast<int>(unheard.size()));
-    messages.send(unheard.data(), unheard.size(), MPI_INT, 0, kUnheard);
+    messages.send(unheard.data(), unheard.size(), MPI_INT, 0, Tag::unheard);
   }
-  messages.receive(&verdict, 1, MPI_INT, 0, kVerdict);
+  messages.receive(&verdict, 1, MPI_INT, 0, Tag::verdict);
   messages.wait();
   if (greetings) greetings->finish();
 }

@@ -32,7 +32,7 @@ bool is_out_of_memory(const std::string& what) {
 /// with a place in its sources where memory ran out.
 std::string explain(base::ExitCode code, const std::string& what) {
   if (code != base::ExitCode::bug) return what;
-  const std::string first = what.substr(0, what.find('\n'));
+  std::string first = what.substr(0, what.find('\n'));
   if (!is_out_of_memory(first)) return first;
   const std::size_t size = first.find("ried to allocate ");  // the first word of a sentence, or not
   const std::string asked = size == std::string::npos ? "" : fmt::format(" (LibTorch t{})", first.substr(size));

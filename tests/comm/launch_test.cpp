@@ -30,6 +30,7 @@ struct Case {
   int world_size;
   const char* refused_for;  // what the message names; null: accepted
 };
+// NOLINTNEXTLINE(readability-identifier-naming): the name is GoogleTest's
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class Launch : public testing::TestWithParam<Case> {};
