@@ -20,9 +20,32 @@ log_begin=$(($(wc -c <"$job_log") + 1))
 # Slurm takes the number of an array's last task alone for all of its tasks.
 this_job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-${SLURM_JOB_ID:-}}
 
-# One value of what Slurm knows of this job: its KEY.
-value_of_job() {
-  scontrol --oneliner show job "$this_job" 2>/dev/null | tr ' ' '\n' | sed -n "s/^$1=//p"
+# Seconds after which a busy controller is asked once more: a minute in all.
+readonly pauses=(2 4 8 16 30)
+
+# What a command of Slurm answers; fails where it has no answer for a minute.
+answer_of() {
+  local answer pause
+  for pause in "${pauses[@]}" 0; do
+    if answer=$("$@" 2>/dev/null) && [ -n "$answer" ]; then
+      printf '%s\n' "$answer"
+      return
+    fi
+    sleep "$pause"
+  done
+  printf '%s: Slurm does not answer: %s\n' "$(date '+%F %T')" "$*" >&2
+  return 1
+}
+
+# What Slurm knows of this job, a KEY=VALUE a line; fails where it does not answer.
+facts_of_job() {
+  local facts
+  facts=$(answer_of scontrol --oneliner show job "$this_job") && tr ' ' '\n' <<<"$facts"
+}
+
+# The value of key $1 in facts $2.
+value_in() {
+  sed -n "s/^$1=//p" <<<"$2"
 }
 
 # The nodes of a list such as node[1-3,7], one a line.
@@ -35,12 +58,30 @@ is_node_of() {
   grep -qFx -- "$2" <<<"$(nodes_of "$1")"
 }
 
-# The node on which this start has lost a rank, if that is known: the one whose rank hangs, by the program's own line; the
-# one whose rank was the first to end by a signal, by the launcher's; or the one that Slurm has lost.
+# What this start has written into the log.
+said_by_start() { tail -c "+$log_begin" "$job_log"; }
+
+# Reasons of exit code 5 that another start would find again, in the program's words.
+readonly final_reasons='without reaching another checkpoint|promised [0-9]+ ranks, but MPI found|but the program was started bare as one rank|without a PMIx server|ranks disagree on the |MPI provides thread level'
+
+# Whether exit code 5 is for a reason that is gone with this start: a link, an adapter or a node that failed. A job whose log is
+# no file tells no reason, and does not come back by itself.
+may_pass() {
+  [ "$job_log" != /dev/null ] && ! grep -qE "^ddpm: error: .*($final_reasons)" < <(said_by_start)
+}
+
+# The node on which this start has lost a rank, if that is known: the one whose rank hangs, or whose device or adapter has
+# failed, by the program's own line; the one whose rank was the first to end by a signal, by the launcher's; or the one that
+# Slurm has lost.
 node_of_lost_rank() {
   local node
   node=$(awk '
     /^ddpm: error: .* on [^ ]+ is late: / { sub(/ is late: .*/, ""); print $NF; exit }
+    /^ddpm: error: .* on [^ ]+ cannot communicate any more: / {
+      # The first rank that notices says so, of a failure on the other side of the network, too, which may be any node.
+      if ($0 ~ /remote process exited|network error|[Cc]onnection (closed|refused|reset|timed out)/) next
+      sub(/ cannot communicate any more: .*/, ""); print $NF; exit
+    }
     /^srun: error: Node failure on / { print $NF; exit }
     /^srun: error: [^ :]+: tasks? [-0-9,]+: / {
       # srun itself ends the other ranks, by SIGKILL: only its first such line tells.
@@ -48,9 +89,13 @@ node_of_lost_rank() {
       if ($0 ~ /: (Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted|Out Of Memory)/) print node
       exit
     }
+    # Hydra of MPICH, and Intel MPI: the node, and then how its rank has ended. An exit code below 7 may be one of the program.
+    /^= +(RANK [0-9]+ )?PID [0-9]+ RUNNING AT / { hydra = $NF }
+    /^= +EXIT CODE: (7|8|9|11|132|134|135|136|137|139)$/ { print hydra; exit }
+    /^= +KILLED BY SIGNAL: (4|6|7|8|9|11)( |$)/ { print hydra; exit }
     # Open MPI, which may break the line behind "exited on".
     /^(mpirun|mpiexec|orterun|prterun) noticed that process rank [0-9]+ with PID [0-9]+ on node [^ ]+ exited on( signal |$)/ { print $12; exit }
-  ' < <(tail -c "+$log_begin" "$job_log"))
+  ' < <(said_by_start))
   grep -Fx -- "$node" <<<"$(nodes_of "$SLURM_JOB_NODELIST")" || true
 }
 
@@ -92,16 +137,20 @@ remembered_nodes() {
 
 # Nodes of the job's partition that can take work, now or when what they do has ended.
 usable_nodes() {
-  sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format='%N %t' | awk '$2 ~ /^(idle|mix|alloc|comp|plnd)[^*]*$/ { print $1 }' | sort -u
+  local nodes
+  nodes=$(answer_of sinfo --noheader --Node --partition="$SLURM_JOB_PARTITION" --format='%N %t') || return 1
+  awk '$2 ~ /^(idle|mix|alloc|comp|plnd)[^*]*$/ { print $1 }' <<<"$nodes" | sort -u
 }
 
 # The nodes that the job shall do without, as a list for Slurm: what its owner has excluded, and the nodes that have failed,
-# as many of them, the last ones first, as leave enough nodes for the job.
+# as many of them, the last ones first, as leave enough nodes for the job. $1 is what is excluded now. Fails where Slurm does
+# not tell which nodes there are.
 exclusions() {
   local theirs usable spare node list=() taken=0
   # What was excluded here before is forgotten with time; the rest is the owner's.
-  theirs=$(nodes_of "$(value_of_job ExcNodeList)" | grep -vFx -f <(remembered_nodes; echo) || true)
-  usable=$(usable_nodes | grep -vFx -f <(printf '%s\n' "$theirs") || true)
+  theirs=$(nodes_of "$1" | grep -vFx -f <(remembered_nodes; echo) || true)
+  usable=$(usable_nodes) || return 1
+  usable=$(grep -vFx -f <(printf '%s\n' "$theirs") <<<"$usable" || true)
   spare=$(($(grep -c . <<<"$usable" || true) - SLURM_JOB_NUM_NODES))
   [ -z "$theirs" ] || mapfile -t list <<<"$theirs"
   for node in $(remembered_nodes recent); do
@@ -118,42 +167,66 @@ exclusions() {
 
 # After a return to the queue that Slurm ordered: whether a node that was lost then is up again, and the job has it once more.
 slurm_unwanted_node() {
-  local lost
+  local lost facts list
   lost=$(nodes_lost_before)
   [ -n "$lost" ] || return 0
   remember_node "$lost"
-  if is_node_of "$SLURM_JOB_NODELIST" "$lost" && is_node_of "$(exclusions)" "$lost"; then printf '%s is left out' "$lost"; fi
+  is_node_of "$SLURM_JOB_NODELIST" "$lost" || return 0
+  if facts=$(facts_of_job) && list=$(exclusions "$(value_in ExcNodeList "$facts")") && is_node_of "$list" "$lost"; then
+    printf '%s is left out' "$lost"
+  fi
 }
 
-# A rank was lost or hung (exit code 5), or the launcher was killed. The job of an owner who has cancelled it, or whose time is
-# over, is not running any more.
+# A rank was lost or hung or communication failed (exit code 5), or the launcher was killed. The job of an owner who has
+# cancelled it, or whose time is over, is not running any more; of one of which Slurm tells nothing that is not known.
 slurm_failure() {
-  local lost
+  local lost facts
+  if [ "$1" -eq 5 ] && ! may_pass; then return; fi
+  facts=$(facts_of_job) || facts=
+  case $(value_in JobState "$facts") in
+    RUNNING | '') ;;
+    *) return ;;
+  esac
   lost=$(node_of_lost_rank)
-  if [ "$(value_of_job JobState)" != RUNNING ]; then
-    :
-  elif [ -n "$lost" ]; then
+  if [ -n "$lost" ]; then
     remember_node "$lost"
     printf 'a rank on %s is lost (exit code %d)' "$lost" "$1"
-  elif [ "$1" -ne 5 ]; then
+  else
     printf 'a rank or the launcher is lost (exit code %d)' "$1"
   fi
 }
 
+# Has Slurm take the job back, and asks again for a minute while it refuses. `ended` is set by the SIGTERM that follows,
+# also where the answer was lost.
+requeue() {
+  local pause
+  for pause in "${pauses[@]}" 0; do
+    if (trap '' TERM && scontrol requeue "$this_job"); then return; fi
+    sleep "$pause" || true
+    [ -z "$ended" ] || return 0
+  done
+  return 1
+}
+
 # Puts the job back into the queue, without the nodes that have failed, and ends this script. Returns 1 where Slurm does not
-# take the job back.
+# take the job back, or somebody wants it to end.
 slurm_again() {
-  local list before ended=
-  list=$(exclusions) before=$(value_of_job ExcNodeList)
+  local facts before list ended=
+  # Where Slurm does not answer, what is excluded stays as it is.
+  if facts=$(facts_of_job) && before=$(value_in ExcNodeList "$facts") && list=$(exclusions "$before"); then
+    before=${before#(null)}
+  else
+    before='' list=''
+  fi
   # On the way to the queue Slurm sends SIGTERM to all that the job runs. A script that stays for KillWait seconds is killed,
   # but then Slurm may take what the next start runs for the rest of this one.
   trap 'ended=yes' TERM
-  if ! (trap '' TERM && scontrol requeue "$this_job"); then
-    trap 'stopped_by=TERM' TERM
+  if [ "${stopped_by:-}" = TERM ] || ! requeue; then
+    keep_signals
     return 1
   fi
   # Exclusions of a job that runs cannot be changed.
-  if [ "${before#(null)}" != "$list" ]; then
+  if [ "$before" != "$list" ]; then
     (trap '' TERM && scontrol update "JobId=$this_job" "ExcNodeList=$list" &&
       printf '%s: excluded now: %s\n' "$(date '+%F %T')" "${list:-no node}" >&2) || true
   fi

@@ -105,9 +105,15 @@ case ${DDPM_LAUNCHER:-$launcher} in
 esac
 on_all_ranks+=("$(find_ddpm)")
 
+# Signals that come while no ranks run are kept: `stopped_by` is the one that came, TERM rather than USR1, or empty.
+keep_signals() {
+  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1' USR1
+  trap 'stopped_by=TERM' TERM
+}
+
 # Runs the command and passes USR1 on to it, which the launchers pass on to the ranks; for TERM as well, since TERM itself
-# leaves too little time to save. Returns the command's exit code. `stopped_by` is the signal that came, TERM rather than
-# USR1, or empty; where the caller has set it, the command is not started: 75.
+# leaves too little time to save. Returns the command's exit code. Where `stopped_by` is set already, the command is not
+# started: 75.
 until_signalled() {
   local pid code=127 late=0 # 127: the command was over before anybody looked
   [ -z "${stopped_by:=}" ] || return 75
@@ -123,7 +129,7 @@ until_signalled() {
   done
   wait "$pid" 2>/dev/null || late=$?
   [ "$late" -eq 127 ] || code=$late # 127: its end was waited for above
-  trap - USR1 TERM
+  keep_signals # until the script ends: what is decided then takes time where Slurm is busy
   # The launcher had not yet come to catch what was passed on to it: nothing has begun.
   [ -z "$stopped_by" ] || [ "$code" -ne $((128 + $(kill -l USR1))) ] || code=75
   return "$code"

@@ -127,6 +127,6 @@ train() {
 
   why=
   [ "$stopped_by" = TERM ] || why=$(why_again "$code") # TERM: somebody wants it to end
-  [ -z "$why" ] || go_back "$why" train "${arguments[@]}"
+  [ -z "$why" ] || [ "$stopped_by" = TERM ] || go_back "$why" train "${arguments[@]}"
   finish "$code"
 }

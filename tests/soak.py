@@ -43,7 +43,6 @@ DISK_MIB = 512
 MOST_IDLE_STARTS = 12  # in a row, without a step: then the run does not get on
 LIMIT_S = 3 * 3600  # of what follows the soak
 STOPPED = 75
-UNEXPECTED = {0: "done", 1: "a bug", 2: "configuration", 3: "data", 6: "numerics"}
 
 
 class Lost(Exception):
@@ -123,13 +122,20 @@ class Soak:
     def ended(self, code):
         """What a user does before the command is repeated."""
         self.ends.append((self.now, code))
-        expect(code)
+        self.expect(code)
         self.idle_starts = self.idle_starts + 1 if self.record.newest == self.seen_step else 0
         self.seen_step = self.record.newest
         if self.idle_starts > MOST_IDLE_STARTS:
             raise Lost(f"{self.idle_starts} starts in a row made no step")
         if self.disk is not None:
             self.disk.free()
+
+    def expect(self, code):
+        """Throws Lost for an exit code that no fault since the start of the command explains."""
+        begun = round(self.launches[-1], 2)
+        problem = account.unexplained(code, {fault["kind"] for fault in self.faults if fault["at"] >= begun})
+        if problem:
+            raise Lost(problem)
 
     def inject(self, fault):
         # Until its first step a start has fault.init_timeout_s, a quarter of an hour, and would hang for so long.
@@ -206,7 +212,7 @@ class Soak:
                 time.sleep(0.1)
             if code == 0:
                 return
-            expect(code)
+            self.expect(code)
         raise Lost(f"the run does not come to its end: exit code {code}")
 
     def unbroken(self, last):
@@ -252,12 +258,6 @@ class Soak:
         finally:
             if self.disk is not None:
                 self.disk.remove()
-
-
-def expect(code):
-    """Throws Lost for the exit code of a start that no fault explains."""
-    if code in UNEXPECTED:
-        raise Lost(f"a start has ended with exit code {code} ({UNEXPECTED[code]})")
 
 
 def make_place(args, said, mark):

@@ -124,7 +124,8 @@ class CheckpointStore {
   void load(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted);
 
   /// Gives the checkpoints newer than `step` names that find() passes over (abandoned-step-N-<id>): the run was resumed
-  /// from an older one, and they belong to another history. Nothing is removed. The caller holds the run's lock.
+  /// from an older one, and they belong to another history. LATEST then names the newest of the others, or goes where
+  /// there is none. No checkpoint is removed. The caller holds the run's lock.
   void set_aside_newer(int64_t step);
 
   /// All checkpoint folders, oldest first, with checksums verified when `deep`, and only manifests and file sizes

@@ -106,7 +106,7 @@ PendingSave CheckpointStore::begin(SaveRequest request) {
     files_.create_directories(checkpoints());
     files_.sync_directory(run_directory_);
     sweep_leftovers(files_, run_directory_, logger_);
-    const std::string name = temporary_folder_name("tmp", request.step);
+    std::string name = temporary_folder_name("tmp", request.step);
     files_.create_directory(checkpoints() / name);
     return name;
   });
@@ -136,7 +136,7 @@ SaveReport CheckpointStore::commit(PendingSave pending, const std::string& failu
     comm::agree(comm_, [&] {
       if (!failure.empty()) throw base::OutputError("checkpoint of step {}: {}", pending.request.step, failure);
     });
-    const std::vector<std::string> contributions = comm::all_gather(comm_, contribution(pending));
+    const std::vector<std::string> contributions = comm::gather(comm_, contribution(pending));
     comm::do_on_root(comm_, [&] { commit_on_root(pending, contributions); });
   } catch (const comm::AgreedError&) {
     if (comm_.rank() == 0) discard(pending.directory);
@@ -180,21 +180,28 @@ void CheckpointStore::set_aside_newer(int64_t step) {
   comm::do_on_root(comm_, [&] {
     guard_();
     sweep_leftovers(files_, run_directory_, logger_);
-    // Newest last: a crash in between leaves the newest one in charge, as before.
     auto names = candidate_folders(files_, checkpoints());
+    const auto older =
+        std::ranges::find_if(names, [&](const std::string& name) { return step_of_candidate(name).value() <= step; });
+    const std::string latest = older == names.end() ? "" : step_folder_name(step_of_candidate(*older).value());
+    names.erase(older, names.end());
+    // While LATEST names a checkpoint and there is none, no start begins: it goes before the last one does.
+    if (latest.empty() && files_.exists(run_directory_ / kLatestName)) {
+      files_.remove(run_directory_ / kLatestName);
+      files_.sync_directory(run_directory_);
+    }
+    if (names.empty() && latest.empty()) return;
+    // Newest last: a crash in between leaves the newest one in charge, as before.
     std::reverse(names.begin(), names.end());
     for (const std::string& name : names) {
       const int64_t newer = step_of_candidate(name).value();
-      if (newer <= step) continue;
       const base::Path aside = checkpoints() / temporary_folder_name("abandoned", newer).substr(1);
       files_.rename(checkpoints() / name, aside);
       logger_.warn("continuing from step {}: the checkpoint of step {} is set aside as {}", step, newer,
                    aside.string());
     }
-    if (files_.exists(checkpoints() / step_folder_name(step))) {
-      files_.sync_directory(checkpoints());
-      base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(step) + "\n");
-    }
+    files_.sync_directory(checkpoints());
+    if (!latest.empty()) base::write_atomically(files_, run_directory_ / kLatestName, latest + "\n");
   });
 }
 

@@ -29,11 +29,22 @@ std::optional<Failure> failure_of(const std::function<void()>& work) {
   }
 }
 
+/// Tag of the messages of gather(), the last one below those of rings (MpiCommunicator::kFirstRingTag).
+constexpr int kGatherTag = 16383;
+
 Buffer buffer_of(std::string& text) { return {text.data(), static_cast<int64_t>(text.size()), base::DType::u8}; }
 
 int64_t broadcast(Communicator& comm, int64_t value, int root) {
   comm.broadcast({&value, 1, base::DType::i64}, root).wait();
   return value;
+}
+
+/// The length of each rank's text, on every rank.
+std::vector<int64_t> lengths_of(Communicator& comm, const std::string& text) {
+  const auto length = static_cast<int64_t>(text.size());
+  std::vector<int64_t> lengths(static_cast<std::size_t>(comm.size()));
+  comm.all_gather({&length, 1, base::DType::i64}, {lengths.data(), std::ssize(lengths), base::DType::i64}).wait();
+  return lengths;
 }
 
 /// Throws `failure` of `failed_rank` on every rank.
@@ -72,10 +83,7 @@ std::string broadcast(Communicator& comm, std::string text, int root) {
 
 std::vector<std::string> all_gather(Communicator& comm, const std::string& text) {
   const auto ranks = static_cast<std::size_t>(comm.size());
-  const auto length = static_cast<int64_t>(text.size());
-  std::vector<int64_t> lengths(ranks);
-  comm.all_gather({&length, 1, base::DType::i64}, {lengths.data(), std::ssize(lengths), base::DType::i64}).wait();
-
+  const std::vector<int64_t> lengths = lengths_of(comm, text);
   // Parts of an all-gather are equally long: each text is padded to the longest.
   const auto width = static_cast<std::size_t>(*std::ranges::max_element(lengths));
   std::string padded = text;
@@ -86,6 +94,24 @@ std::vector<std::string> all_gather(Communicator& comm, const std::string& text)
   std::vector<std::string> texts;
   texts.reserve(ranks);
   for (std::size_t i = 0; i < ranks; ++i) texts.push_back(all.substr(i * width, static_cast<std::size_t>(lengths[i])));
+  return texts;
+}
+
+std::vector<std::string> gather(Communicator& comm, std::string text, int root) {
+  const std::vector<int64_t> lengths = lengths_of(comm, text);
+  if (comm.rank() != root) {
+    if (!text.empty()) comm.send(buffer_of(text), root, kGatherTag).wait();
+    return {};
+  }
+  std::vector<std::string> texts(lengths.size());
+  std::vector<Work> messages;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (static_cast<int>(rank) == root || lengths[rank] == 0) continue;
+    texts[rank].resize(static_cast<std::size_t>(lengths[rank]));
+    messages.push_back(comm.receive(buffer_of(texts[rank]), static_cast<int>(rank), kGatherTag));
+  }
+  for (Work& message : messages) message.wait();
+  texts[static_cast<std::size_t>(root)] = std::move(text);
   return texts;
 }
 

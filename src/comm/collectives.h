@@ -25,6 +25,8 @@ int64_t all_reduce(Communicator& comm, int64_t value, ReduceOp op);
 std::string broadcast(Communicator& comm, std::string text, int root = 0);
 /// Everybody's text, in rank order, on every rank.
 std::vector<std::string> all_gather(Communicator& comm, const std::string& text);
+/// Everybody's text, in rank order, on `root`; nothing elsewhere. Only `root` needs memory for them.
+std::vector<std::string> gather(Communicator& comm, std::string text, int root = 0);
 /// Everybody's values, as many of each rank, one rank's after the other's.
 std::vector<double> all_gather(Communicator& comm, std::span<const double> values);
 /// Returns when every rank has called it.

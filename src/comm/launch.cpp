@@ -92,11 +92,15 @@ bool launched_by_srun(const Environment& environment) {
   return environment("SLURM_STEP_ID") && environment("SLURM_PROCID") && !environment("OMPI_COMM_WORLD_SIZE");
 }
 
+bool lacks_pmix(const Environment& environment) { return launched_by_srun(environment) && !environment("PMIX_RANK"); }
+
 void check_pmix(const Environment& environment) {
-  if (!launched_by_srun(environment) || environment("PMIX_RANK")) return;
-  throw base::CommunicationError("srun started task {} of {} without a PMIx server (no PMIX_RANK); {}",
-                                 *environment("SLURM_PROCID"), environment("SLURM_STEP_NUM_TASKS").value_or("?"),
-                                 launch_advice());
+  if (!lacks_pmix(environment)) return;
+  const std::string tasks = environment("SLURM_STEP_NUM_TASKS").value_or("?");
+  const bool may_be_shell = tasks == "1";
+  throw base::CommunicationError("srun started task {} of {} without a PMIx server (no PMIX_RANK); {}{}",
+                                 *environment("SLURM_PROCID"), tasks, launch_advice(),
+                                 may_be_shell ? "; a shell that runs it as one rank: srun --mpi=pmix --pty" : "");
 }
 
 void die_with_launcher() {

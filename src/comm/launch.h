@@ -41,8 +41,10 @@ bool launched_as_first(const Environment& environment);
 /// Whether srun itself started this process as a rank, rather than an mpirun inside a Slurm job.
 bool launched_by_srun(const Environment& environment);
 
-/// Throws CommunicationError when this is a task of an srun that offers no PMIx server, without which Open MPI has no
-/// world.
+/// Whether this is a task of an srun that offers no PMIx server, without which Open MPI has no world; a shell of
+/// `srun --pty` and all that it starts are such tasks, too.
+bool lacks_pmix(const Environment& environment);
+/// Throws CommunicationError where lacks_pmix().
 void check_pmix(const Environment& environment);
 
 /// Has the kernel kill this process when the mpirun or orted that started it dies: Open MPI leaves its ranks behind.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <memory>
 
 #include "comm/communicator.h"
@@ -25,8 +26,9 @@ struct RingLimits {
 
 class MpiCommunicator final : public Communicator {
  public:
-  /// Elements per MPI call. Well below INT_MAX, since implementations multiply counts by sizes in ints.
-  static constexpr int64_t kPieceElements = int64_t{1} << 28;
+  /// Elements per MPI call. Their bytes stay below INT_MAX, since implementations multiply counts by sizes in ints.
+  static constexpr int64_t kPieceElements = int64_t{1} << 27;
+  static_assert(kPieceElements * sizeof(double) <= std::numeric_limits<int>::max());
   /// send(), receive() and exchange() take tags below this. MPI promises tags up to 32,767.
   static constexpr int kFirstRingTag = 16384;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 
 #include <mpi.h>
 
@@ -15,6 +14,8 @@ std::string_view launch_advice() {
   return "start it with srun --mpi=pmix (DDPM_SRUN_MPI=pmix for the job scripts), flux run -o pmi=pmix, "
          "or with the mpirun of the MPI library it was built with";
 }
+
+std::string_view thread_advice() { return "use an MPI built for it"; }
 
 bool needs_pmix() { return true; }
 
@@ -37,6 +38,10 @@ std::string_view launch_advice() {
          "or with the mpiexec of the MPI library it was built with";
 }
 
+std::string_view thread_advice() {
+  return "set MPICH_MAX_THREAD_SAFETY=multiple (Cray MPICH), or use an MPI built for it";
+}
+
 bool needs_pmix() { return false; }
 
 bool yields_while_waiting() { return false; }
@@ -45,18 +50,31 @@ void expect_one_process() {}
 
 #endif
 
+std::string name_of_library(std::string_view said) {
+  std::string first(said.substr(0, said.find_first_of(",\n")));
+  const auto behind = [&first](std::size_t at) {
+    return first.substr(std::min(first.find_first_not_of(" \t:", at), first.size()));
+  };
+  // "MPICH Version:\t4.0.2"
+  constexpr std::string_view kVersion = " Version:";
+  if (const auto at = first.find(kVersion); at != std::string::npos) {
+    return first.substr(0, at) + " " + behind(at + kVersion.size());
+  }
+  // "MPI VERSION    : CRAY MPICH version 8.1.28 (ANL base 3.4a2)"
+  constexpr std::string_view kCray = "MPI VERSION";
+  if (!first.starts_with(kCray)) return first;
+  first = behind(kCray.size());
+  first = first.substr(0, first.find(" ("));
+  constexpr std::string_view kWord = " version ";
+  if (const auto at = first.find(kWord); at != std::string::npos) first.replace(at, kWord.size(), " ");
+  return first;
+}
+
 std::string mpi_library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
-  const std::string whole(text.data(), static_cast<std::size_t>(length));
-  std::string first = whole.substr(0, whole.find_first_of(",\n"));
-  // "MPICH Version:\t4.0.2"
-  if (const auto colon = first.find(" Version:"); colon != std::string::npos) {
-    const std::size_t number = std::min(first.find_first_not_of(" \t", colon + std::strlen(" Version:")), first.size());
-    first = first.substr(0, colon) + " " + first.substr(number);
-  }
-  return first;
+  return name_of_library({text.data(), static_cast<std::size_t>(length)});
 }
 
 std::string mpi_thread_level() {

@@ -10,13 +10,18 @@
 
 namespace ddpm::comm {
 
-/// "Open MPI v4.1.4", "MPICH 4.0.2" and the like: the first part of what MPI_Get_library_version says.
+/// "Open MPI v4.1.4", "MPICH 4.0.2" and the like: what MPI_Get_library_version says, by name_of_library().
 std::string mpi_library_version();
+/// Name and version in the first line of what an MPI library says of itself. Libraries have this in several forms.
+std::string name_of_library(std::string_view said);
 /// The thread level that MPI provides: "single", "funneled", "serialized", "multiple". After MPI_Init.
 std::string mpi_thread_level();
 
 /// How ranks of this MPI are started, for messages: "start it with srun --mpi=pmix ...".
 std::string_view launch_advice();
+
+/// What to do where MPI provides no MPI_THREAD_MULTIPLE, for messages.
+std::string_view thread_advice();
 
 /// Whether MPI_Init ends a task of srun that has no PMIx server, in place of returning an error or a world of one.
 bool needs_pmix();

@@ -1,17 +1,12 @@
-#include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <thread>
 #include <utility>
 
-#include <unistd.h>
-
 #include "base/error.h"
-#include "base/file_system.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "comm/collectives.h"
+#include "comm/end_ranks.h"
 #include "comm/launch.h"
 #include "comm/mpi_communicator.h"
 #include "comm/mpi_library.h"
@@ -24,12 +19,17 @@
 namespace ddpm::comm {
 namespace {
 
-constexpr unsigned kAbortSeconds = 5;
-constexpr auto kTimeToBeHeard = std::chrono::milliseconds(500);
-
 /// See base/limited_child.h: the program forks while MPI runs. What the user has set stays.
 void keep_network_memory_from_children() { setenv("RDMAV_FORK_SAFE", "1", 0); }
 
+/// Whether this process starts MPI. One that shares no work and that Open MPI could not start from does without.
+bool wants_mpi(const StartOptions& start) {
+  const Environment environment = process_environment();
+  if (start.shares_work) return true;
+  return launched_rank(environment).has_value() && !(needs_pmix() && lacks_pmix(environment));
+}
+
+/// Throws what all ranks have in common: each of them returns, and nobody waits.
 void init_mpi(int& argc, char**& argv) {
   keep_network_memory_from_children();
   if (needs_pmix()) check_pmix(process_environment());
@@ -37,26 +37,40 @@ void init_mpi(int& argc, char**& argv) {
   die_with_launcher();
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-  wait_for_all_starts(process_environment());
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_MULTIPLE) {
-    throw base::CommunicationError(
-        "MPI provides thread level {}; MPI_THREAD_MULTIPLE ({}) is wanted: use an MPI built for it", provided,
-        static_cast<int>(MPI_THREAD_MULTIPLE));
+    throw base::CommunicationError("MPI provides thread level {}; MPI_THREAD_MULTIPLE ({}) is wanted: {}", provided,
+                                   static_cast<int>(MPI_THREAD_MULTIPLE), thread_advice());
   }
+}
+
+bool is_alone() {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size == 1;
 }
 
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv, const StartOptions& start) : host_name_(base::host_name()) {
   const StartDeadline deadline(start.timeout_s);
-  has_mpi_ = start.shares_work || launched_rank(process_environment()).has_value();
+  has_mpi_ = wants_mpi(start);
   if (!has_mpi_) {
     world_ = std::make_unique<SoloCommunicator>();
     return;
   }
   init_mpi(argc, argv);
+  try {
+    meet(start);
+  } catch (const base::Error& error) {
+    if (is_alone()) throw;
+    end_start(error);
+  }
+}
+
+void MpiSession::meet(const StartOptions& start) {
+  wait_for_all_starts(process_environment());
   if (start.reach_timeout_s > 0.0) expect_reach(start.reach_timeout_s);
   MPI_Comm handle = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle), "MPI_Comm_dup");
@@ -105,20 +119,14 @@ std::string MpiSession::failure() {
 }
 
 void MpiSession::abort(int exit_code) {
-  // MPI_Abort asks the launcher to end all ranks, and may itself be in the way of what hangs here.
-  static_cast<void>(std::signal(SIGALRM, SIG_DFL));
-  alarm(kAbortSeconds);
-  std::function<void()> work;
-  {
-    const std::lock_guard lock(hooks_mutex_);
-    work = std::exchange(before_abort_, nullptr);
-  }
-  if (work) work();
-  base::remove_unfinished();
-  // Slurm ends the step at once, and what a rank has just said is lost unless its daemon has passed it on by then.
-  if (launched_by_srun(process_environment())) std::this_thread::sleep_for(kTimeToBeHeard);
-  if (has_mpi_) MPI_Abort(MPI_COMM_WORLD, exit_code);
-  std::_Exit(exit_code);  // MPI_Abort does not return; the compiler does not know.
+  end_all_ranks(exit_code, [this] {
+    std::function<void()> work;
+    {
+      const std::lock_guard lock(hooks_mutex_);
+      work = std::exchange(before_abort_, nullptr);
+    }
+    if (work) work();
+  });
 }
 
 }  // namespace ddpm::comm

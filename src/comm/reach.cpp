@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_name.h"
+#include "comm/end_ranks.h"
 #include "comm/mpi_handles.h"
 
 namespace ddpm::comm {
@@ -23,7 +22,7 @@ namespace {
 using base::Clock;
 using Seconds = std::chrono::duration<double>;
 
-enum Tag : int { kName = 1, kFirsts, kHello, kUnheard, kVerdict };
+enum class Tag : int { name = 1, firsts, hello, unheard, verdict };
 constexpr std::size_t kNameBytes = 256;
 using Name = std::array<char, kNameBytes>;
 
@@ -31,11 +30,13 @@ using Name = std::array<char, kNameBytes>;
 class Messages {
  public:
   void send(const void* data, std::size_t count, MPI_Datatype type, int to, Tag tag) {
-    check_mpi(MPI_Isend(data, static_cast<int>(count), type, to, tag, MPI_COMM_WORLD, &requests_.emplace_back()),
+    check_mpi(MPI_Isend(data, static_cast<int>(count), type, to, static_cast<int>(tag), MPI_COMM_WORLD,
+                        &requests_.emplace_back()),
               "MPI_Isend");
   }
   void receive(void* data, std::size_t count, MPI_Datatype type, int from, Tag tag) {
-    check_mpi(MPI_Irecv(data, static_cast<int>(count), type, from, tag, MPI_COMM_WORLD, &requests_.emplace_back()),
+    check_mpi(MPI_Irecv(data, static_cast<int>(count), type, from, static_cast<int>(tag), MPI_COMM_WORLD,
+                        &requests_.emplace_back()),
               "MPI_Irecv");
   }
 
@@ -66,8 +67,8 @@ class Greetings {
   Greetings(const std::vector<int>& ranks, int own) : heard_(ranks.size()) {
     for (const int rank : ranks) {
       if (rank == own) continue;
-      received_.receive(&heard_[others_.size()], 1, MPI_CHAR, rank, kHello);
-      sent_.send(&kByte, 1, MPI_CHAR, rank, kHello);
+      received_.receive(&heard_[others_.size()], 1, MPI_CHAR, rank, Tag::hello);
+      sent_.send(&kByte, 1, MPI_CHAR, rank, Tag::hello);
       others_.push_back(rank);
     }
   }
@@ -92,15 +93,8 @@ class Greetings {
   Messages received_;
 };
 
-[[noreturn]] void end_job(const std::string& reason) {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "ddpm: error: rank %d on %s: %s\n", rank, base::node_name().c_str(), reason.c_str());
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(base::ExitCode::communication));
-  std::_Exit(static_cast<int>(base::ExitCode::communication));
-}
-
-/// What rank 0 knows of the others.
+/// What rank 0 knows of the others. It ends the job where it is, not by an exception: buffers of messages that are
+/// still under way stay.
 class FirstHost {
  public:
   FirstHost(int size, Seconds patience) : size_(size), patience_(patience) {}
@@ -110,14 +104,14 @@ class FirstHost {
     std::vector<Name> names(static_cast<std::size_t>(size_));
     Messages received;
     for (int rank = 1; rank < size_; ++rank) {
-      received.receive(names[static_cast<std::size_t>(rank)].data(), kNameBytes, MPI_CHAR, rank, kName);
+      received.receive(names[static_cast<std::size_t>(rank)].data(), kNameBytes, MPI_CHAR, rank, Tag::name);
     }
     const std::vector<bool> heard = received.wait(patience_);
     const auto silent = std::ranges::find(heard, false);
     if (silent != heard.end()) {
-      end_job(fmt::format("hears nothing of rank {}{} within {} s: not reachable, or running another command",
-                          silent - heard.begin() + 1, std::ranges::count(heard, false) > 1 ? " and others" : "",
-                          patience_.count()));
+      end_start(base::CommunicationError(
+          "hears nothing of rank {}{} within {} s: not reachable, or running another command",
+          silent - heard.begin() + 1, std::ranges::count(heard, false) > 1 ? " and others" : "", patience_.count()));
     }
     base::node_name().copy(names[0].data(), kNameBytes - 1);
     std::vector<int> firsts;
@@ -135,7 +129,7 @@ class FirstHost {
     listening_ = Clock::now();
     unheard_.assign(firsts.size(), std::vector<int>(firsts.size() + 1));
     for (std::size_t host = 1; host < firsts.size(); ++host) {
-      answers_.receive(unheard_[host].data(), unheard_[host].size(), MPI_INT, firsts[host], kUnheard);
+      answers_.receive(unheard_[host].data(), unheard_[host].size(), MPI_INT, firsts[host], Tag::unheard);
     }
   }
 
@@ -154,7 +148,9 @@ class FirstHost {
         add(static_cast<int>(host), host_of(unheard_[host][static_cast<std::size_t>(i)]));
       }
     }
-    if (!pairs.empty()) end_job(unreached_text({pairs.begin(), pairs.end()}, hosts_));
+    if (!pairs.empty()) {
+      end_start(base::CommunicationError("{}", unreached_text({pairs.begin(), pairs.end()}, hosts_)));
+    }
   }
 
  private:
@@ -177,20 +173,20 @@ void probe(Seconds patience) {
   if (rank == 0) {
     FirstHost host(size, patience);
     const std::vector<int> firsts = host.hear_names();
-    for (int to = 1; to < size; ++to) messages.send(firsts.data(), firsts.size(), MPI_INT, to, kFirsts);
+    for (int to = 1; to < size; ++to) messages.send(firsts.data(), firsts.size(), MPI_INT, to, Tag::firsts);
     host.listen(firsts);
     Greetings greetings(firsts, rank);
     host.judge(firsts, greetings.unheard(patience));
     greetings.finish();
-    for (int to = 1; to < size; ++to) messages.send(&verdict, 1, MPI_INT, to, kVerdict);
+    for (int to = 1; to < size; ++to) messages.send(&verdict, 1, MPI_INT, to, Tag::verdict);
     messages.wait();
     return;
   }
   Name name{};
   base::node_name().copy(name.data(), kNameBytes - 1);
   std::vector<int> firsts(static_cast<std::size_t>(size), -1);
-  messages.send(name.data(), kNameBytes, MPI_CHAR, 0, kName);
-  messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, kFirsts);
+  messages.send(name.data(), kNameBytes, MPI_CHAR, 0, Tag::name);
+  messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, Tag::firsts);
   messages.wait();
   std::erase(firsts, -1);
   std::optional<Greetings> greetings;
@@ -198,9 +194,9 @@ void probe(Seconds patience) {
   if (std::ranges::binary_search(firsts, rank)) {
     unheard = greetings.emplace(firsts, rank).unheard(patience);
     unheard.insert(unheard.begin(), static_cast<int>(unheard.size()));
-    messages.send(unheard.data(), unheard.size(), MPI_INT, 0, kUnheard);
+    messages.send(unheard.data(), unheard.size(), MPI_INT, 0, Tag::unheard);
   }
-  messages.receive(&verdict, 1, MPI_INT, 0, kVerdict);
+  messages.receive(&verdict, 1, MPI_INT, 0, Tag::verdict);
   messages.wait();
   if (greetings) greetings->finish();
 }
@@ -210,8 +206,8 @@ void probe(Seconds patience) {
 void expect_reach(double timeout_s) {
   try {
     probe(Seconds(timeout_s));
-  } catch (const base::Error& error) {  // a failure of this rank's own messages
-    end_job(error.what());
+  } catch (const base::Error& error) {
+    end_start(error);
   }
 }
 

@@ -14,8 +14,8 @@ namespace ddpm::comm {
 struct StartOptions {
   double timeout_s = StartDeadline::kUsual;  ///< in which the ranks have to meet, where the environment has no other
   double reach_timeout_s = 0.0;  ///< positive: first find out whether all hosts hear each other (comm/reach.h)
-  /// False where ranks have nothing to share: a process that no launcher started is a world of its own then, without
-  /// MPI, which takes time to start and may be what is broken.
+  /// False where ranks have nothing to share: a process that no launcher started, or that MPI could not start from (a
+  /// shell of `srun --pty`), is a world of its own then, without MPI, which takes time and may be what is broken.
   bool shares_work = true;
 };
 
@@ -25,8 +25,9 @@ struct StartOptions {
 /// of a user one folder, which each of them removes at its end, and those that start at that moment would fail.
 ///
 /// The constructor requires MPI_THREAD_MULTIPLE and refuses (CommunicationError, exit 5) a task of srun that Open MPI
-/// could not start (see launch.h). Whether the launcher got as many ranks as it promised is check_launch()'s to say,
-/// for the subcommands that need it. A rank whose mpirun dies is killed.
+/// could not start (see launch.h): errors that all ranks have. What one rank meets when MPI runs ends them all. Whether
+/// the launcher got as many ranks as it promised is check_launch()'s to say, for the subcommands that need it. A rank
+/// whose mpirun dies is killed.
 ///
 /// Destroy every other communicator before finalize(). The destructor is not collective: on the way out of an error,
 /// call abort().
@@ -54,11 +55,12 @@ class MpiSession {
   /// the main thread may be waiting for; "" when it has not.
   void set_failure_check(std::function<std::string()> check);
   [[nodiscard]] std::string failure();
-  /// MPI_Abort: ends every rank with `exit_code`; this one after 5 s at the latest. What is unfinished here
-  /// (base/file_system.h) is removed first. Any thread may call it. Does not return.
+  /// Ends every rank as end_all_ranks() does, after what before_abort() was given. Any thread may call it.
   [[noreturn]] void abort(int exit_code);
 
  private:
+  void meet(const StartOptions& start);
+
   std::unique_ptr<Communicator> world_;
   int rank_ = 0;
   int size_ = 1;

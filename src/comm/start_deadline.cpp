@@ -1,5 +1,6 @@
 #include "comm/start_deadline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,14 @@
 #include "comm/launch.h"
 
 namespace ddpm::comm {
+namespace {
+
+/// Ranks that say nothing leave so much later than their own deadline, and no more than as long again: those that speak
+/// may have started after them, and launchers end all where one leaves.
+constexpr double kSilentSeconds = 30.0;
+
+}  // namespace
+
 double StartDeadline::seconds(double otherwise) { return seconds_of(process_environment(), kVariable, otherwise); }
 
 StartDeadline::StartDeadline(double otherwise) {
@@ -32,10 +41,12 @@ StartDeadline::~StartDeadline() {
 }
 
 void StartDeadline::wait(double seconds, const std::string& rank) {
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return started_; })) return;
   // The missing one may be rank 0: two lines are better than none, and than a thousand.
-  if (rank == "0" || rank == "1") {
+  const bool speaks = rank == "0" || rank == "1";
+  const double patience = seconds + (speaks ? 0.0 : std::min(seconds, kSilentSeconds));
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, std::chrono::duration<double>(patience), [this] { return started_; })) return;
+  if (speaks) {
     std::fprintf(stderr,
                  "ddpm: error: rank %s on %s: the ranks have not met within %g s (%s): some have not come, or "
                  "cannot be reached from others\n",

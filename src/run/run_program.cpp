@@ -32,7 +32,7 @@ bool is_out_of_memory(const std::string& what) {
 /// with a place in its sources where memory ran out.
 std::string explain(base::ExitCode code, const std::string& what) {
   if (code != base::ExitCode::bug) return what;
-  const std::string first = what.substr(0, what.find('\n'));
+  std::string first = what.substr(0, what.find('\n'));
   if (!is_out_of_memory(first)) return first;
   const std::size_t size = first.find("ried to allocate ");  // the first word of a sentence, or not
   const std::string asked = size == std::string::npos ? "" : fmt::format(" (LibTorch t{})", first.substr(size));
@@ -40,6 +40,22 @@ std::string explain(base::ExitCode code, const std::string& what) {
       "not enough memory{}; wanted: smaller batches or images, activations that are computed again, or more ranks: "
       "`ddpm plan` says what is needed",
       asked);
+}
+
+/// The end that all ranks come to with `code`. Where it fails for this one, the others may wait: it ends them.
+int end_together(comm::MpiSession& session, std::optional<comm::Watchdog>& watchdog, const base::Logger& log,
+                 base::ExitCode code) {
+  try {
+    if (watchdog) watchdog->finish();
+    watchdog.reset();
+    session.finalize();
+    return static_cast<int>(code);
+  } catch (const base::Error& error) {
+    log.error("{}", error.what());
+    const int known = static_cast<int>(code == base::ExitCode::done ? error.code() : code);
+    if (session.size() == 1) return known;
+    session.abort(known);
+  }
 }
 
 /// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has
@@ -51,12 +67,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
                           .deadline_s = comm::StartDeadline::seconds(options.timeout_s),
                           .key = comm::StartDeadline::kVariable};
   std::optional<comm::Watchdog> watchdog;
-  const auto end_together = [&](base::ExitCode code) {
-    if (watchdog) watchdog->finish();
-    watchdog.reset();
-    session.finalize();
-    return static_cast<int>(code);
-  };
+  const auto end = [&](base::ExitCode code) { return end_together(session, watchdog, log, code); };
   try {
     {
       // The watchdog's own first messages may go where MPI's start sent none.
@@ -64,19 +75,19 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
       watchdog.emplace(session, start, log);
     }
     body(Runtime{.session = session, .files = *files, .log = log, .watchdog = &*watchdog});
-    return end_together(base::ExitCode::done);
+    return end(base::ExitCode::done);
   } catch (const HelpGiven&) {
-    return end_together(base::ExitCode::done);
+    return end(base::ExitCode::done);
   } catch (const Stopped&) {
-    return end_together(base::ExitCode::stopped);
+    return end(base::ExitCode::stopped);
   } catch (const comm::AgreedError& error) {
     // Tasks of a launcher that started single programs are each rank 0 of 1: one of them speaks.
     const bool first = comm::launched_as_first(comm::process_environment());
     if (error.speaks() && (session.size() > 1 || first)) log.error("{}", explain(error.code(), error.what()));
-    return end_together(error.code());
+    return end(error.code());
   } catch (const base::Error& error) {
     log.error("{}", error.what());
-    if (session.size() == 1) return end_together(error.code());  // no other rank to end
+    if (session.size() == 1) return end(error.code());  // no other rank to end
     session.abort(static_cast<int>(error.code()));
   } catch (const std::exception& error) {
     log.error("{}", explain(base::ExitCode::bug, error.what()));
@@ -106,12 +117,7 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
     if (comm::launched_as_first(comm::process_environment())) std::fprintf(stderr, "ddpm: error: %s\n", error.what());
     return static_cast<int>(error.code());
   }
-  try {
-    return run(body, *session, start);
-  } catch (const base::Error& error) {
-    std::fprintf(stderr, "ddpm: error: %s\n", error.what());
-    return static_cast<int>(error.code());
-  }
+  return run(body, *session, start);
 }
 
 }  // namespace ddpm::run

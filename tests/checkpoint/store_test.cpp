@@ -9,6 +9,7 @@
 namespace ddpm::checkpoint {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -84,6 +85,19 @@ TEST_F(Store, NewerCheckpointsAreSetAsideNotRemoved) {
   save_step(store_, world(), 15);
   EXPECT_EQ(store_.find()->manifest.step, 15);
   expect_loads(store_, store_.open(checkpoints() / names().front()), 20);
+}
+
+TEST_F(Store, LatestNamesNoCheckpointThatIsSetAside) {
+  for (const int64_t step : {10, 20, 30}) save_step(store_, world(), step);
+  // The run was resumed from a checkpoint outside of its folder.
+  store_.set_aside_newer(15);
+  EXPECT_EQ(test::read_text(run_ / "LATEST"), "step-00000010\n");
+  comm::barrier(world());
+  store_.set_aside_newer(5);
+  EXPECT_FALSE(std::filesystem::exists(run_ / "LATEST"));
+  EXPECT_THAT(names(), Each(StartsWith("abandoned-step-")));
+  EXPECT_FALSE(store_.find());
+  store_.set_aside_newer(5);  // nothing is left to do
 }
 
 TEST_F(Store, RetentionComesAfterTheCommit) {

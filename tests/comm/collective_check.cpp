@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
@@ -55,6 +56,7 @@ std::recursive_mutex mutex;
 int key = MPI_KEYVAL_INVALID;
 std::list<std::unique_ptr<Channel>> channels;
 std::map<MPI_File, Channel*> files;
+std::map<MPI_Op, std::string> own_operations;  ///< by what they call
 int64_t checked = 0;
 int64_t communicators = 0;
 
@@ -176,12 +178,31 @@ void note_and_wait(Channel* channel, const std::string& call) {
 }
 void note_and_wait(MPI_Comm comm, const std::string& call) { note_and_wait(channel_of(comm), call); }
 
+std::string type_name(MPI_Datatype type) {
+  std::array<char, MPI_MAX_OBJECT_NAME> name{};
+  int length = 0;
+  PMPI_Type_get_name(type, name.data(), &length);
+  return length > 0 ? std::string(name.data(), static_cast<std::size_t>(length)) : "a type of its own";
+}
+std::string op_name(MPI_Op op) {
+  if (op == MPI_SUM) return "sum";
+  if (op == MPI_MIN) return "min";
+  if (op == MPI_MAX) return "max";
+  if (op == MPI_LAND) return "and";
+  if (op == MPI_LOR) return "or";
+  const std::lock_guard lock(mutex);
+  const auto own = own_operations.find(op);
+  return own == own_operations.end() ? "another operation" : own->second;
+}
+
 std::string text_of(const char* name, int64_t count, MPI_Datatype type, const std::string& more = "") {
   int bytes = 0;
   PMPI_Type_size(type, &bytes);
-  return std::string(name) + "(" + std::to_string(count) + " of " + std::to_string(bytes) + " bytes" + more + ")";
+  return std::string(name) + "(" + std::to_string(count) + " of " + type_name(type) + ", " + std::to_string(bytes) +
+         " bytes" + more + ")";
 }
 std::string with_root(int root) { return ", root " + std::to_string(root); }
+std::string with_op(MPI_Op op) { return ", " + op_name(op); }
 
 /// The communicator that a file was opened with goes on with its calls.
 Channel* channel_of_file(MPI_File file) {
@@ -256,19 +277,30 @@ int MPI_Comm_free(MPI_Comm* comm) {
   return PMPI_Comm_free(comm);
 }
 
+int MPI_Op_create(MPI_User_function* function, int commutes, MPI_Op* made) {
+  const int result = PMPI_Op_create(function, commutes, made);
+  Dl_info place{};
+  if (result != MPI_SUCCESS || dladdr(reinterpret_cast<void*>(function), &place) == 0) return result;
+  // Where the program lies in memory differs from rank to rank; where the function lies in the program does not.
+  const auto offset = reinterpret_cast<std::uintptr_t>(function) - reinterpret_cast<std::uintptr_t>(place.dli_fbase);
+  const std::lock_guard lock(mutex);
+  own_operations[*made] = "an operation of its own at " + std::to_string(offset);
+  return result;
+}
+
 int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                    MPI_Request* request) {
-  note(comm, text_of("MPI_Iallreduce", count, type));
+  note(comm, text_of("MPI_Iallreduce", count, type, with_op(op)));
   return PMPI_Iallreduce(in, out, count, type, op, comm, request);
 }
 int MPI_Ireduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
                 MPI_Request* request) {
-  note(comm, text_of("MPI_Ireduce", count, type, with_root(root)));
+  note(comm, text_of("MPI_Ireduce", count, type, with_op(op) + with_root(root)));
   return PMPI_Ireduce(in, out, count, type, op, root, comm, request);
 }
 int MPI_Ireduce_scatter_block(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                               MPI_Request* request) {
-  note(comm, text_of("MPI_Ireduce_scatter_block", count, type));
+  note(comm, text_of("MPI_Ireduce_scatter_block", count, type, with_op(op)));
   return PMPI_Ireduce_scatter_block(in, out, count, type, op, comm, request);
 }
 int MPI_Iallgather(const void* in, int count, MPI_Datatype type, void* out, int out_count, MPI_Datatype out_type,
@@ -295,7 +327,7 @@ int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm)
   return PMPI_Bcast(data, count, type, root, comm);
 }
 int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  note_and_wait(comm, text_of("MPI_Allreduce", count, type));
+  note_and_wait(comm, text_of("MPI_Allreduce", count, type, with_op(op)));
   return PMPI_Allreduce(in, out, count, type, op, comm);
 }
 int MPI_File_open(MPI_Comm comm, const char* name, int mode, MPI_Info info, MPI_File* file) {

@@ -105,6 +105,29 @@ TEST(Texts, AreGatheredInRankOrder) {
   for (int rank = 0; rank < world().size(); ++rank) EXPECT_EQ(texts[static_cast<std::size_t>(rank)], text_of(rank));
 }
 
+TEST(Texts, AreGatheredOnTheRootAlone) {
+  const auto text_of = [](int rank) {  // of very different lengths, some of none
+    return std::string(rank % 2 == 0 ? static_cast<std::size_t>(rank) * 100000 : 3, static_cast<char>('a' + rank));
+  };
+  for (int root = 0; root < world().size(); ++root) {
+    const auto texts = gather(world(), text_of(world().rank()), root);
+    ASSERT_EQ(std::ssize(texts), world().rank() == root ? world().size() : 0);
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank], text_of(static_cast<int>(rank)));
+  }
+}
+
+TEST(Texts, AreNotGatheredOfARankThatFailedBefore) {
+  const int failing = last();
+  const auto attempt = [&] {
+    agree(world(), [&] {
+      if (world().rank() == failing) throw base::OutputError("no text");
+    });
+    gather(world(), "text");
+  };
+  EXPECT_THROW(attempt(), AgreedError);
+  EXPECT_EQ(gather(world(), "text").size(), world().rank() == 0 ? static_cast<std::size_t>(world().size()) : 0U);
+}
+
 TEST(Numbers, AreReducedInPlace) {
   std::array<double, 2> values = {1.5, static_cast<double>(world().rank())};
   all_reduce(world(), values, ReduceOp::max);

@@ -21,7 +21,13 @@ program=$1
 shift
 mpiexec=("$@")
 expect other-operation "rank 0 differs from others: call .*, MPI_Ibarrier on a duplicate" \
-  "rank 1 differs from others: call .*, MPI_Ibcast(3 of 8 bytes, root 0) on a duplicate"
-expect other-count "rank 0 differs from others: call .*, MPI_Iallreduce(2 of 4 bytes)" \
-  "rank 1 differs from others: call .*, MPI_Iallreduce(1 of 4 bytes)"
+  "rank 1 differs from others: call .*, MPI_Ibcast(3 of MPI_DOUBLE, 8 bytes, root 0) on a duplicate"
+expect other-count "rank 0 differs from others: call .*, MPI_Iallreduce(2 of MPI_FLOAT, 4 bytes, sum)" \
+  "rank 1 differs from others: call .*, MPI_Iallreduce(1 of MPI_FLOAT, 4 bytes, sum)"
+expect other-reduction "rank 0 differs from others: call .*, MPI_Iallreduce(2 of MPI_FLOAT, 4 bytes, sum)" \
+  "rank 1 differs from others: call .*, MPI_Iallreduce(2 of MPI_FLOAT, 4 bytes, max)"
+expect other-type "rank 0 differs from others: call .*, MPI_Iallreduce(2 of MPI_FLOAT, 4 bytes, sum)" \
+  "rank 1 differs from others: call .*, MPI_Iallreduce(2 of MPI_INT32_T, 4 bytes, sum)"
+expect other-half "rank 0 differs from others: call .*, MPI_Iallreduce(2 of a type of its own, 2 bytes, an operation of its own at" \
+  "rank 1 differs from others: call .*, MPI_Iallreduce(2 of a type of its own, 2 bytes, an operation of its own at"
 expect missing "rank 0 waits for others that do not come: call .*, MPI_Ibarrier"

@@ -19,6 +19,15 @@ void differ(ddpm::comm::Communicator& world, std::string_view how) {
   } else if (how == "other-count") {
     std::array<float, 2> numbers{};
     world.all_reduce({numbers.data(), first ? 2 : 1, DType::f32}, ddpm::comm::ReduceOp::sum).wait();
+  } else if (how == "other-reduction") {
+    std::array<float, 2> numbers{};
+    const auto op = first ? ddpm::comm::ReduceOp::sum : ddpm::comm::ReduceOp::max;
+    world.all_reduce({numbers.data(), 2, DType::f32}, op).wait();
+  } else if (how == "other-type" || how == "other-half") {
+    std::array<float, 2> numbers{};
+    const bool half = how == "other-half";
+    const DType type = half ? (first ? DType::f16 : DType::bf16) : (first ? DType::f32 : DType::i32);
+    world.all_reduce({numbers.data(), 2, type}, ddpm::comm::ReduceOp::sum).wait();
   } else if (first) {
     world.barrier().wait();
   } else {

@@ -30,6 +30,7 @@ struct Case {
   int world_size;
   const char* refused_for;  // what the message names; null: accepted
 };
+// NOLINTNEXTLINE(readability-identifier-naming): the name is GoogleTest's
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class Launch : public testing::TestWithParam<Case> {};
@@ -94,6 +95,33 @@ TEST(Launch, TaskOfSrunWithoutPmixIsRefusedBeforeOpenMpiAborts) {
                base::CommunicationError);
 }
 
+TEST(Launch, AShellOfSrunIsToldHowRanksAreHadInIt) {
+  const auto said = [](const char* tasks) {
+    try {
+      check_pmix(environment_of(step(tasks)));
+    } catch (const base::CommunicationError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(said("1"), testing::HasSubstr("srun --mpi=pmix --pty"));
+  EXPECT_THAT(said("2"), testing::Not(testing::HasSubstr("--pty")));
+}
+
+TEST(Launch, MpiLibrariesAreNamedWhateverTheirForm) {
+  EXPECT_EQ(name_of_library("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4"),
+            "Open MPI v4.1.4");
+  EXPECT_EQ(name_of_library("MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr  7\nMPICH ABI:\t14:2:2\n"),
+            "MPICH 4.0.2");
+  EXPECT_EQ(name_of_library("Intel(R) MPI Library 2021.10 for Linux* OS\n"),
+            "Intel(R) MPI Library 2021.10 for Linux* OS");
+  EXPECT_EQ(name_of_library("MPI VERSION    : CRAY MPICH version 8.1.28 (ANL base 3.4a2)\nMPI BUILD INFO : Wed"),
+            "CRAY MPICH 8.1.28");
+  EXPECT_EQ(name_of_library("MPI VERSION"), "");
+  EXPECT_EQ(name_of_library("MPICH Version:"), "MPICH ");
+  EXPECT_EQ(name_of_library(""), "");
+}
+
 TEST(Launch, ABatchShellIsNoLauncher) {
   EXPECT_EQ(launched_rank(environment_of({})), std::nullopt);
   EXPECT_EQ(launched_rank(environment_of(kBatchShell)), std::nullopt);
@@ -125,6 +153,8 @@ TEST(Launch, ATimeLimitIsANumberOfSeconds) {
 }
 
 TEST(Launch, EveryWorkingStartMayCallMpiInit) {
+  EXPECT_TRUE(lacks_pmix(environment_of(step("1"))));
+  EXPECT_FALSE(lacks_pmix(environment_of(kBatchShell)));
   EXPECT_NO_THROW(check_pmix(environment_of({})));
   EXPECT_NO_THROW(check_pmix(environment_of(kBatchShell)));
   EXPECT_NO_THROW(check_pmix(environment_of(with(step("2"), {{"PMIX_RANK", "1"}}))));

@@ -70,6 +70,23 @@ def figures(record, faults, ends, launches, wall, lines):
     }
 
 
+# What each exit code of the program means, and which kinds of faults explain it. Codes that the program does not have are those of
+# launchers and signals.
+KILLS = {"rank", "launcher", "node", "damage"}
+EXIT_CODES = {
+    0: ("done", set()), 1: ("a bug", set()), 2: ("configuration", set()), 3: ("data", set()), 4: ("output", {"disk", "damage"}),
+    5: ("communication", {*KILLS, "hang"}), 6: ("numerics", set()), 75: ("stopped", {"stop", "term"}),
+}  # fmt: skip
+
+
+def unexplained(code, kinds):
+    """What is wrong with the end of a start that faults of some kinds have hit, as a text, or None."""
+    meaning, explained_by = EXIT_CODES.get(code, ("", kinds))
+    if code not in EXIT_CODES or explained_by & kinds:
+        return None
+    return f"a start has ended with exit code {code} ({meaning}), and no fault since it began explains that"
+
+
 def what_is_wrong(run, lines, last_step):
     """What a run that is done must not have left, as texts."""
     wrong = []

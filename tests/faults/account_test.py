@@ -241,9 +241,24 @@ class Soaks(unittest.TestCase):
         self.soak.place = Place(1, 0)
         with self.assertRaisesRegex(soak.Lost, r"exit code 1 \(a bug\)"):
             self.soak.finish(10)
-        self.soak.place = Place(4, 0)
+        self.soak.place = Place(137, 0)
         self.soak.finish(10)
         self.assertEqual(self.soak.place.began, 2)
+
+    def test_an_exit_code_is_explained_by_faults_since_the_start_alone(self):
+        explained = {4: {"disk", "damage"}, 5: {"rank", "launcher", "node", "damage", "hang"}, 75: {"stop", "term"}}
+        for code in (0, 1, 2, 3, 4, 5, 6, 75, 137, -9):
+            for kind in KINDS:
+                with self.subTest(code=code, kind=kind):
+                    self.soak.place = Place()
+                    self.soak.launches, self.soak.faults = [0.0, 10.004], [{"at": 10.0, "kind": kind}]
+                    if code in (137, -9) or kind in explained.get(code, ()):
+                        self.soak.ended(code)
+                        self.soak.idle_starts = 0
+                        self.soak.launches.append(20.0)
+                    if code not in (137, -9):
+                        with self.assertRaisesRegex(soak.Lost, f"exit code {code} "):
+                            self.soak.ended(code)
 
     def refusal(self, refused=None):
         """What is said of a soak, or of what else is refused with exit code 2."""

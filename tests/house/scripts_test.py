@@ -22,7 +22,7 @@ JOBS |= {"jobs/scaling/point.sbatch"}
 # Started by others: by git, and by ctest.
 NOT_BY_HAND = {
     ".githooks/pre-commit", "tests/comm/differing_collectives.sh", "tests/comm/failed_communication.sh", "tests/comm/lost_launcher.sh", "tests/comm/mpich.sh",
-    "tests/nn/golden_interop_test.sh",
+    "tests/nn/golden_interop_test.sh", "tests/run/own_errors.sh",
 }  # fmt: skip
 
 

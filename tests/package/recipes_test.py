@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
 
@@ -229,6 +230,23 @@ class Recipes(unittest.TestCase):
         project = re.search(r"^ +VERSION ([\d.]+)$", (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
         self.assertIn(f"\nFrom: ddpm-image:{project}\n", definition)
         self.assertIn('\n    exec ddpm "$@"\n', definition)
+
+    def test_an_image_of_several_packages_is_refused_by_their_names(self):
+        container = (PACKAGING / "Containerfile").read_text()
+        (command,) = re.findall(r"^RUN --mount=type=bind,target=/packages \\\n((?:.*\\\n)*.*)\n", container, re.MULTILINE)
+        with tempfile.TemporaryDirectory() as folder:
+            packages, installed = pathlib.Path(folder, "packages"), pathlib.Path(folder, "installed")
+            packages.mkdir()
+            command = command.replace("/packages", str(packages)).replace("/opt/ddpm", str(installed))
+            pathlib.Path(folder, "ddpm-1", "bin").mkdir(parents=True)
+            pathlib.Path(folder, "ddpm-1", "bin", "ddpm").touch()
+            subprocess.run(["tar", "-czf", packages / "ddpm-1.tar.gz", "-C", folder, "ddpm-1"], check=True)
+            subprocess.run(["sh", "-c", command], timeout=60, check=True)
+            self.assertTrue((installed / "bin" / "ddpm").exists())
+            (packages / "ddpm-2.tar.gz").touch()
+            refused = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertRegex(refused.stderr, r"one is wanted: .*/ddpm-1\.tar\.gz .*/ddpm-2\.tar\.gz$")
 
 
 if __name__ == "__main__":

@@ -89,6 +89,12 @@ class ExitCodes(ClusterCase):
             self.assert_refused(self.train(launch, config), 5, f"srun --mpi={SRUN_MPI}")
             self.assertFalse((WORK / "single-ranks").exists())
 
+    def test_0_from_a_command_of_one_process_in_a_shell_that_srun_started(self):
+        config = self.config("in-a-shell")
+        for tasks in (1, 2):
+            process = self.cluster.srun("--mpi=none", "-n", tasks, "sh", "-c", f"{DDPM} config validate {config}")
+            self.assertEqual(process.returncode, 0, process.stderr)
+
     def test_5_from_a_batch_script_that_forgot_srun(self):
         config = self.config("bare")
         output = WORK / "bare.out"

@@ -5,17 +5,31 @@ with a real Slurm.)"""
 import datetime
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 # scontrol, as far as the script asks: lists of nodes, the job, nodes, and a requeue. A list is written in full, not as node[1-3].
+# A question that $HERE/refused-WORD names is refused as often as that file says; $HERE/meanwhile is done with a question about the job.
 SCONTROL = """#!/bin/bash
+echo "$*" >>"$HERE/asked"
+for refused in "$HERE"/refused-*; do
+  [ -e "$refused" ] && [[ $* == *"${refused##*-}"* ]] || continue
+  left=$(cat "$refused")
+  [ "$left" -gt 0 ] || continue
+  echo $((left - 1)) >"$refused"
+  echo "slurm_load_jobs error: Unable to contact slurm controller" >&2
+  exit 1
+done
 case "$*" in
   "show hostnames"*) tr , '\\n' <<<"$3" ;;
   "show hostlistsorted"*) tr , '\\n' <<<"$3" | sort | paste -sd, ;;
-  *"show job"*) echo "JobId=$4 JobState=RUNNING ExcNodeList=${EXCLUDED:-(null)} Comment=" ;;
+  *"show job"*)
+    [ ! -e "$HERE/meanwhile" ] || . "$HERE/meanwhile"
+    echo "JobId=$4 JobState=${STATE-RUNNING} ExcNodeList=${EXCLUDED:-(null)} Comment="
+    ;;
   *"show node"*)
     if [ "$SLURM_TIME_FORMAT" = standard ]; then cat "$HERE/nodes"; else sed 's/SlurmdStartTime=.*/SlurmdStartTime=09:00/' "$HERE/nodes"; fi
     ;;
@@ -44,11 +58,43 @@ SAID = {
         "prterun noticed that process rank 1 with PID 33 on node node2 exited on\nsignal 9 (Killed).\n", "node2"),
     "a rank that is killed under Open MPI's mpiexec": (
         "mpiexec noticed that process rank 1 with PID 0 on node node2 exited on signal 11 (Segmentation fault).\n", "node2"),
+    "a GPU that fails": (
+        "ddpm: error: rank 1 on node2: rank 1 on node2 cannot communicate any more: NCCL: unhandled cuda error (Xid 79)\n", "node2"),
+    "a rank behind a link that fails": (
+        "ddpm: error: rank 0 on node1: rank 0 on node1 cannot communicate any more: NCCL: remote process exited or there was a network "
+        "error (NET/IB: got completion with error 12)\n", ""),
+    "a link that fails, and then the rank behind it": (
+        "ddpm: error: rank 0 on node1: rank 0 on node1 cannot communicate any more: NCCL: unhandled system error (Connection reset by peer)\n"
+        + SRUN_KILLS_THE_OTHERS, "node2"),
+    "a message that fails": ("ddpm: error: rank 0 on node1: MPI_Wait failed on rank 0: MPI_ERR_OTHER: known error not in list\n", ""),
+    "a rank that is killed under Hydra": (
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 33 RUNNING AT node2\n=   EXIT CODE: 9\n"
+        "=   CLEANING UP REMAINING PROCESSES\n", "node2"),
+    "a rank that crashes under Intel MPI": (
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 1 PID 33 RUNNING AT node2\n"
+        "=   KILLED BY SIGNAL: 11 (Segmentation fault)\n", "node2"),
+    "an error of the program under Hydra": ("=   PID 33 RUNNING AT node2\n=   EXIT CODE: 3\n", ""),
     "an error of the program": ("ddpm: error: rank 1 on node2: set: no such file\nsrun: error: node2: task 1: Exited with exit code 3\n"
                                 "srun: error: node1: task 0: Killed\n", ""),
     "a node that is not the job's": ("srun: error: node9: task 1: Killed\n", ""),
     "nothing": ("", ""),
 }  # fmt: skip
+
+# What ends a start with exit code 5, and may be gone with the next one, or is not.
+PASSING = [
+    "MPI_Wait failed on rank 0: MPI_ERR_OTHER: known error not in list",
+    "the ranks have not met within 900 s (DDPM_START_TIMEOUT_S): some have not come, or cannot be reached from others",
+    "rank 0 on node1 cannot communicate any more: NCCL: remote process exited or there was a network error",
+    "no message arrives between node1 and node2",
+]
+FINAL = [
+    "run: started 10 times from step 20 without reaching another checkpoint; look at what ended it, then remove run/starts.json",
+    "SLURM_STEP_NUM_TASKS=2 promised 2 ranks, but MPI found a world of 1; start it with srun --mpi=pmix",
+    "the Slurm job has 2 tasks (SLURM_NTASKS), but the program was started bare as one rank; start it with srun --mpi=pmix",
+    "srun started task 0 of 2 without a PMIx server (no PMIX_RANK); start it with srun --mpi=pmix",
+    "ranks disagree on the configuration: 1 of 2 differ from rank 0: rank 1",
+    "MPI provides thread level 1; MPI_THREAD_MULTIPLE (3) is wanted: use an MPI built for it",
+]
 
 
 class FailedNodes(unittest.TestCase):
@@ -80,6 +126,9 @@ class FailedNodes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + self.log.read_text())
         return done.stdout.strip()
 
+    def exclusions(self, now="", **variables):
+        return self.call(f"exclusions '{now}'", **variables)
+
     def note(self, node, hours_ago):
         when = datetime.datetime.now() - datetime.timedelta(hours=hours_ago)
         with self.log.open("a") as log:
@@ -92,62 +141,116 @@ class FailedNodes(unittest.TestCase):
                 (self.here / "said").write_text(said)
                 self.assertEqual(self.call('cat "$HERE/said" >&2; node_of_lost_rank'), node)
 
-    def test_a_training_goes_back_after_exit_codes_that_the_program_does_not_have(self):
-        late = "ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n"
-        rows = [(code, "", None) for code in (0, 1, 4, 5, 6, 127)]
-        rows += [(code, "", f"a rank or the launcher is lost (exit code {code}); back into the queue") for code in (9, 15, 137)]
-        on_node2 = "a rank on node2 is lost (exit code {}); back into the queue"
-        rows += [(5, late, on_node2.format(5)), (253, "srun: error: node2: task 1: Out Of Memory\n", on_node2.format(253)),
-                 (9, "srun: error: node2: task 1: Killed\n", on_node2.format(9)), (75, "", "stopped; back into the queue")]  # fmt: skip
+    def train(self, code, said, to_log=True, **variables):
+        """A job whose training says something and ends with a code. Returns the job's own code and whether it was put back."""
         self.script("srun", '#!/bin/sh\ncat "$HERE/said" >&2\nexit "$CODE"\n')
         self.script("ddpm", "#!/bin/sh\n")
+        self.script("sleep", "#!/bin/sh\nexec /usr/bin/sleep 0.01\n")
         environment = {
             "PATH": f"{self.here}:/usr/bin:/bin", "HERE": str(self.here), "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node1,node2",
             "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "all", "DDPM_JOBS": str(SOURCE / "jobs"), "DDPM": str(self.here / "ddpm"),
+            "CODE": str(code), **variables,
         }  # fmt: skip
+        (self.here / "said").write_text(said)
+        for left in ("requeued", "asked", "pid"):
+            (self.here / left).unlink(missing_ok=True)
+        self.log.write_text("")
+        with self.log.open("a") if to_log else open(os.devnull, "a") as log:
+            job = subprocess.Popen(["bash", SOURCE / "jobs/train.sbatch", "my.toml"], env=environment, stdout=log, stderr=log)
+            (self.here / "pid").write_text(str(job.pid))
+            self.addCleanup(job.kill)
+            return job.wait(timeout=20), (self.here / "requeued").exists()
+
+    def asked(self, word):
+        return sum(word in line for line in (self.here / "asked").read_text().splitlines())
+
+    def refuse(self, **times):
+        for old in self.here.glob("refused-*"):
+            old.unlink()
+        for word, count in times.items():
+            (self.here / f"refused-{word}").write_text(str(count))
+
+    def test_a_training_goes_back_after_what_may_pass(self):
+        late = "ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n"
+        rows = [(code, "", None) for code in (0, 1, 4, 6, 127)]
+        rows += [(code, "", f"a rank or the launcher is lost (exit code {code}); back into the queue") for code in (5, 9, 15, 137)]
+        on_node2 = "a rank on node2 is lost (exit code {}); back into the queue"
+        rows += [(5, late, on_node2.format(5)), (253, "srun: error: node2: task 1: Out Of Memory\n", on_node2.format(253)),
+                 (9, "srun: error: node2: task 1: Killed\n", on_node2.format(9)), (75, "", "stopped; back into the queue")]  # fmt: skip
+        rows += [(5, f"ddpm: error: rank 0 on node1: {reason}\n", "a rank or the launcher is lost (exit code 5); back into the queue") for reason in PASSING]
+        rows += [(5, f"ddpm: error: {reason}\n", None) for reason in FINAL]
         for code, said, why in rows:
             with self.subTest(code=code, said=said):
-                (self.here / "said").write_text(said)
-                (self.here / "requeued").unlink(missing_ok=True)
-                self.log.write_text("")
-                with self.log.open("a") as log:
-                    job = subprocess.Popen(["bash", SOURCE / "jobs/train.sbatch", "my.toml"], env=environment | {"CODE": str(code)},
-                                           stdout=log, stderr=log)  # fmt: skip
-                    (self.here / "pid").write_text(str(job.pid))
-                    self.addCleanup(job.kill)
-                    ended = job.wait(timeout=20)
-                self.assertEqual((ended, (self.here / "requeued").exists()), (75 if why else code, bool(why)), self.log.read_text())
+                self.assertEqual(self.train(code, said), (75 if why else code, bool(why)), self.log.read_text())
                 self.assertIn(why or "start 1: my.toml", self.log.read_text())
+
+    def test_the_final_reasons_are_those_that_the_program_gives(self):
+        """Each of them is found in the sources, where a text may be broken over lines and has its values in braces."""
+        texts = "\n".join(re.sub(r'"\s*"', "", path.read_text()) for path in sorted((SOURCE / "src").rglob("*.cpp")))
+        script = (SOURCE / "jobs/failed_nodes.sh").read_text()
+        for reason in re.search(r"final_reasons='(.*)'", script).group(1).split("|"):
+            self.assertIn(reason.replace("[0-9]+", "{}"), texts)
+
+    def test_a_job_without_a_log_does_not_go_back_for_reasons_that_nobody_can_read(self):
+        self.assertEqual(self.train(5, "", to_log=False), (5, False))
+        self.assertEqual(self.train(9, "", to_log=False), (75, True))
+
+    def test_a_busy_controller_is_asked_again(self):
+        killed = "srun: error: node2: task 1: Killed\n"
+        for times, updated in (({}, 1), ({"job": 2, "requeue": 3}, 1), ({"job": 1000}, 0)):
+            with self.subTest(times):
+                self.refuse(**times)
+                self.assertEqual(self.train(9, killed), (75, True), self.log.read_text())
+                self.assertEqual(self.asked("update"), updated)
+        self.refuse(requeue=1000)
+        self.assertEqual(self.train(9, killed), (9, False), self.log.read_text())
+        self.assertIn("it is not taken back", self.log.read_text())
+
+    def test_a_job_that_is_over_does_not_go_back(self):
+        for state in ("CANCELLED", "TIMEOUT"):
+            self.assertEqual(self.train(9, "", STATE=state), (9, False), self.log.read_text())
+        self.assertEqual(self.train(9, "", STATE=""), (75, True), self.log.read_text())
+
+    def test_what_is_excluded_stays_where_slurm_tells_no_nodes(self):
+        self.script("sinfo", "#!/bin/sh\nexit 1\n")
+        self.assertEqual(self.train(9, "srun: error: node2: task 1: Killed\n", EXCLUDED="node5"), (75, True), self.log.read_text())
+        self.assertEqual(self.asked("update"), 0)
+
+    def test_signals_that_come_while_the_job_decides_are_kept(self):
+        for number, ended in (("USR1", (75, True)), ("TERM", (9, False))):
+            with self.subTest(number):
+                (self.here / "meanwhile").write_text(f'kill -{number} "$(cat "$HERE/pid")"; /usr/bin/sleep 0.2\n')
+                self.assertEqual(self.train(9, ""), ended, self.log.read_text())
 
     def test_a_log_that_is_no_file_names_nobody(self):
         self.note("node2", 1)
         (self.here / "said").write_text(SRUN_KILLS_THE_OTHERS)
-        again = f"exec 2>/dev/null; bash -c '{COMMON}; . \"{SOURCE}/jobs/failed_nodes.sh\"; cat \"$HERE/said\" >&2; node_of_lost_rank; exclusions'"
+        again = f"exec 2>/dev/null; bash -c '{COMMON}; . \"{SOURCE}/jobs/failed_nodes.sh\"; cat \"$HERE/said\" >&2; node_of_lost_rank; exclusions \"\"'"
         self.assertEqual(self.call(again), "")
 
     def test_nodes_that_failed_are_left_out_and_forgotten(self):
         self.note("node2", 1)
         self.note("node3", 13)
-        self.assertEqual(self.call("exclusions"), "node2")
-        self.assertEqual(self.call("exclusions", DDPM_EXCLUDE_HOURS="20"), "node2,node3")
-        self.assertEqual(self.call("exclusions", DDPM_EXCLUDE_HOURS="0"), "")
+        self.assertEqual(self.exclusions(), "node2")
+        self.assertEqual(self.exclusions(DDPM_EXCLUDE_HOURS="20"), "node2,node3")
+        self.assertEqual(self.exclusions(DDPM_EXCLUDE_HOURS="0"), "")
 
     def test_what_the_owner_has_excluded_stays(self):
         self.note("node2", 1)
         self.note("node3", 13)
-        self.assertEqual(self.call("exclusions", EXCLUDED="node3,node5"), "node2,node5")
-        self.assertEqual(self.call("exclusions", EXCLUDED="node2,node5", DDPM_EXCLUDE_HOURS="0"), "node5")
+        self.assertEqual(self.exclusions("node3,node5"), "node2,node5")
+        self.assertEqual(self.exclusions("node2,node5", DDPM_EXCLUDE_HOURS="0"), "node5")
 
     def test_the_job_keeps_enough_nodes(self):
         for i in (5, 4, 3, 2):  # node2 failed last
             self.note(f"node{i}", i)
-        self.assertEqual(self.call("exclusions"), "node2,node3,node4")
-        self.assertEqual(self.call("exclusions", SLURM_JOB_NUM_NODES="4"), "node2")
-        self.assertEqual(self.call("exclusions", SLURM_JOB_NUM_NODES="5"), "")
-        self.assertEqual(self.call("exclusions", DDPM_MAX_EXCLUDED="1"), "node2")
+        self.assertEqual(self.exclusions(), "node2,node3,node4")
+        self.assertEqual(self.exclusions(SLURM_JOB_NUM_NODES="4"), "node2")
+        self.assertEqual(self.exclusions(SLURM_JOB_NUM_NODES="5"), "")
+        self.assertEqual(self.exclusions(DDPM_MAX_EXCLUDED="1"), "node2")
         # A node that is down takes no work anyway, and is none of those that are left.
         self.usable("node1 idle", "node2 down*", "node3 idle*", "node4 mix", "node5 alloc")
-        self.assertEqual(self.call("exclusions"), "node2,node3,node4")
+        self.assertEqual(self.exclusions(), "node2,node3,node4")
 
     def test_a_node_that_was_lost_before(self):
         start = "2026-11-27 12:00:00: job 7 on node1,node2, start 1: my.toml\n"

@@ -1,0 +1,41 @@
+// own_error_rank start|end: a program of which one call to MPI fails on rank 1 alone: where the ranks come together, or
+// where they part after an error on which they agreed.
+#include <string_view>
+
+#include <mpi.h>
+
+#include "base/error.h"
+#include "comm/collectives.h"
+#include "run/run_program.h"
+
+namespace {
+
+bool duplicates_fail = false;
+bool barriers_fail = false;
+
+bool is_rank_1() {
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank == 1;
+}
+
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming): the names are MPI's.
+extern "C" {
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
+  return duplicates_fail && is_rank_1() ? MPI_ERR_OTHER : PMPI_Comm_dup(comm, made);
+}
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
+  return barriers_fail && is_rank_1() ? MPI_ERR_OTHER : PMPI_Ibarrier(comm, request);
+}
+}
+// NOLINTEND(readability-identifier-naming)
+
+int main(int argc, char** argv) {
+  duplicates_fail = std::string_view(argv[argc - 1]) == "start";
+  return ddpm::run::run_program(argc, argv, [](const ddpm::run::Runtime& runtime) {
+    barriers_fail = true;
+    ddpm::comm::agree(runtime.session.world(), [] { throw ddpm::base::DatasetError("there is no set"); });
+  });
+}
