@@ -95,6 +95,13 @@ class ExitCodes(ClusterCase):
             process = self.cluster.srun("--mpi=none", "-n", tasks, "sh", "-c", f"{DDPM} config validate {config}")
             self.assertEqual(process.returncode, 0, process.stderr)
 
+    def test_a_shell_that_srun_started_starts_ranks_as_the_refusal_says(self):
+        command = f"srun --overlap --mpi={SRUN_MPI} -n 1 {LATE_RANK} 0"
+        process = self.cluster.srun("--mpi=none", "-n", 1, "sh", "-c", f"{LATE_RANK} 0; {command} && {command}")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        if SRUN_MPI == "pmix":
+            self.assertIn("srun --overlap --mpi=pmix", process.stderr)
+
     def test_5_from_a_batch_script_that_forgot_srun(self):
         config = self.config("bare")
         output = WORK / "bare.out"
