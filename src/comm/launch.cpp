@@ -100,7 +100,7 @@ void check_pmix(const Environment& environment) {
   const bool may_be_shell = tasks == "1";
   throw base::CommunicationError("srun started task {} of {} without a PMIx server (no PMIX_RANK); {}{}",
                                  *environment("SLURM_PROCID"), tasks, launch_advice(),
-                                 may_be_shell ? "; a shell that runs it as one rank: srun --mpi=pmix --pty" : "");
+                                 may_be_shell ? "; in a shell of srun --pty: srun --overlap --mpi=pmix" : "");
 }
 
 void die_with_launcher() {

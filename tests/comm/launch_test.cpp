@@ -104,8 +104,8 @@ TEST(Launch, AShellOfSrunIsToldHowRanksAreHadInIt) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(said("1"), testing::HasSubstr("srun --mpi=pmix --pty"));
-  EXPECT_THAT(said("2"), testing::Not(testing::HasSubstr("--pty")));
+  EXPECT_THAT(said("1"), testing::HasSubstr("srun --overlap --mpi=pmix"));
+  EXPECT_THAT(said("2"), testing::Not(testing::HasSubstr("--overlap")));
 }
 
 TEST(Launch, MpiLibrariesAreNamedWhateverTheirForm) {

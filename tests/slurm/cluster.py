@@ -167,9 +167,12 @@ class Cluster:
             raise ClusterError(f"{command}: exit code {process.returncode}\n{out}\n{err}\n{self.logs()}")
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
-    def srun(self, *arguments, **how):
-        """`how` is client()'s, here and below. srun does not tell that a job waits for nodes, which is chance."""
-        return self.client("srun", "--quiet", *arguments, **how)
+    def srun(self, *arguments, env=None, **how):
+        """`how` is client()'s, here and below. srun does not tell that a job waits for nodes, which is chance. What it starts loads what
+        ranks of mpiexec load, tests/comm/collective_check.cpp; srun itself does not."""
+        loaded = [word for word in os.environ.get("DDPM_MPIEXEC_FLAGS", "").split() if word.startswith("LD_PRELOAD=")]
+        exported = {"SLURM_EXPORT_ENV": ",".join(["ALL", *loaded])} if loaded else {}
+        return self.client("srun", "--quiet", *arguments, env={**exported, **(env or {})}, **how)
 
     def sbatch(self, *arguments, **how):
         """Submits a batch script; returns the job's number."""

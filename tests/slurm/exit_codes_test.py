@@ -7,7 +7,7 @@ import unittest
 
 from cluster_case import WORK, ClusterCase
 from ddpm_run import DDPM, files_below, metrics
-from launcher import SRUN_MPI
+from launcher import FLAGS, SRUN_MPI
 
 TWO_NODES = ("--nodes=2", "--ntasks=2", f"--mpi={SRUN_MPI}")
 LATE_RANK = sys.argv.pop()  # see late_rank.cpp
@@ -46,6 +46,14 @@ class ExitCodes(ClusterCase):
         # MPI_Finalize under Slurm's PMIx plugin does not wait for the ranks of other nodes.
         process = self.cluster.srun("--nodes=2", "--ntasks-per-node=2", f"--mpi={SRUN_MPI}", LATE_RANK, 3)
         self.assertEqual((process.returncode, process.stdout, process.stderr), (0, "", ""))
+
+    def test_0_from_ranks_that_compare_their_collectives(self):
+        counted = WORK / "counted"
+        counted.unlink(missing_ok=True)
+        process = self.cluster.srun(*TWO_NODES, LATE_RANK, 1, env={"DDPM_COLLECTIVES_COUNTED": str(counted)})
+        self.assertEqual(process.returncode, 0, process.stderr)
+        numbers = [int(line) for line in counted.read_text().splitlines()] if counted.exists() else []
+        self.assertEqual([number > 0 for number in numbers], [True, True] if "LD_PRELOAD=" in " ".join(FLAGS) else [])
 
     def test_2_from_an_unknown_key_and_from_bad_usage(self):
         config = self.config("unknown-key", optimizer={"learning_rat": 1e-3})
@@ -94,6 +102,13 @@ class ExitCodes(ClusterCase):
         for tasks in (1, 2):
             process = self.cluster.srun("--mpi=none", "-n", tasks, "sh", "-c", f"{DDPM} config validate {config}")
             self.assertEqual(process.returncode, 0, process.stderr)
+
+    def test_a_shell_that_srun_started_starts_ranks_as_the_refusal_says(self):
+        command = f"srun --overlap --mpi={SRUN_MPI} -n 1 {LATE_RANK} 0"
+        process = self.cluster.srun("--mpi=none", "-n", 1, "sh", "-c", f"{LATE_RANK} 0; {command} && {command}")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        if SRUN_MPI == "pmix":
+            self.assertIn("srun --overlap --mpi=pmix", process.stderr)
 
     def test_5_from_a_batch_script_that_forgot_srun(self):
         config = self.config("bare")
