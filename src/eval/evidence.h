@@ -47,8 +47,11 @@ class BlockSums {
   std::vector<double> total_;
 };
 
+/// The sums over some units, `width` of them.
+using Sums = std::span<const double>;
+
 /// A number computed from the sums of a sample set and, where these are sums of their own, from those of the data.
-using Statistic = std::function<double(std::span<const double> samples, std::span<const double> data)>;
+using Statistic = std::function<double(Sums samples, Sums data)>;
 
 /// What has been summed.
 struct Evidence {

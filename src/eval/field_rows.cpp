@@ -10,8 +10,6 @@
 namespace ddpm::eval {
 namespace {
 
-using Sums = std::span<const double>;
-
 /// A share as people write it: "0.1 %".
 std::string percent(double share) { return fmt::format("{:.6g} %", 100.0 * share); }
 

@@ -35,6 +35,7 @@ void compare_into(Result& result, const Evidence& evidence, const std::vector<Ro
 void estimate_into(Result& result, const Evidence& evidence, const std::vector<Row>& rows) {
   // The value of each row, then the reference and the difference of those that have one.
   std::vector<Statistic> asked;
+  asked.reserve(rows.size());
   for (const Row& row : rows) asked.push_back(row.value);
   for (const Row& row : rows) {
     if (!row.reference) continue;

@@ -39,6 +39,7 @@ std::vector<Measured> together(const std::vector<std::vector<Measured>>& sets) {
 
 std::vector<Measured> measure_all(SampleMeasurer& measurer, const std::vector<const SampleSet*>& sets) {
   std::vector<std::vector<Measured>> each;
+  each.reserve(sets.size());
   for (const SampleSet* set : sets) each.push_back(measurer.measure(*set));
   return together(each);
 }
@@ -91,6 +92,7 @@ void draw_nearest(comm::Communicator& world, const SampleSet& samples, const Sam
 
 std::vector<std::filesystem::path> paths_of(const std::vector<const SampleSet*>& sets) {
   std::vector<std::filesystem::path> paths;
+  paths.reserve(sets.size());
   for (const SampleSet* set : sets) paths.push_back(set->path());
   return paths;
 }
