@@ -1,6 +1,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include <fmt/format.h>
+
 #include "base/named.h"
 #include "base/version.h"
 #include "report/figures.h"

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
+#include "run/snapshot.h"
 #include "train/readable_state.h"
 
 namespace ddpm::train {
