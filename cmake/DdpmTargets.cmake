@@ -15,6 +15,8 @@
 # ddpm_add_script_test(NAME COMMAND ... [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   A test that is a script or a program of ours with arguments; it has DDPM (the program) and DDPM_SOURCE_DIR in its environment,
 #   and its own empty working folder. Where there is no program (DDPM_TORCH=OFF), neither is a test but of a program of tests.
+# ddpm_add_loss_test(NAME SCRIPT.sh SOURCE LIBRARY)
+#   What ranks of the small program SOURCE do when something is lost, or fails on one of them: `SCRIPT.sh PROGRAM MPIEXEC FLAGS...`.
 # ddpm_add_python_test(NAME FILE.py [PEERS] [ARGS ...] [LABELS ...] [TIMEOUT seconds] [PROCESSORS n])
 #   The same for a file of this folder in Python, which leaves no bytecode beside it. PEERS: run by the interpreter that has diffusers,
 #   h5py and the like.
@@ -219,6 +221,25 @@ function(ddpm_add_script_test name)
                PROCESSORS ${arg_PROCESSORS}
                LABELS "${arg_LABELS}"
                ENVIRONMENT "${DDPM_TEST_ENVIRONMENT};${DDPM_TEST_LAUNCHER};${program};DDPM_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+endfunction()
+
+function(ddpm_add_loss_test name script source library)
+  string(REPLACE "." "_" program "${name}_rank")
+  add_executable(${program} ${source})
+  target_link_libraries(${program} PRIVATE ${library} ddpm_warnings)
+  ddpm_add_script_test(
+    ${name}
+    COMMAND
+    "${CMAKE_CURRENT_SOURCE_DIR}/${script}"
+    $<TARGET_FILE:${program}>
+    "${MPIEXEC_EXECUTABLE}"
+    ${DDPM_MPIEXEC_FLAGS}
+    LABELS
+    mpi
+    TIMEOUT
+    60
+    PROCESSORS
+    2)
 endfunction()
 
 function(ddpm_add_python_test name file)

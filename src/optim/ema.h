@@ -24,8 +24,7 @@ struct EmaConfig {
 };
 
 void describe(config::Section& section, EmaConfig& c);
-/// Throws base::ConfigError when max_decay is empty, and for two relative lengths that are nearer to each other than 1
-/// %.
+/// Throws base::ConfigError when max_decay is empty, and for two relative lengths that differ by less than 1 %.
 void validate(const EmaConfig& c);
 
 /// Decay of average `index` after optimizer update `applied_step` (1 for the first): 0 for the first, which copies the
