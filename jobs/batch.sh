@@ -4,8 +4,7 @@
 # ranks_per_node. Each batch system has these functions, with its name in place of BATCH:
 #
 #   BATCH_facts         sets job, hosts and task (for the log), index (of this task of an array; empty outside of one),
-#                       restarts (how often the job has come back), nodes, ranks, cpus (of each rank), and launcher;
-#                       under PBS also rerun=yes where the server itself has started the job again, with the same number
+#                       restarts (how often the job has come back), nodes, ranks, cpus (of each rank), and launcher
 #   BATCH_seconds_left  prints the seconds until the time limit; nothing where a signal announces it; fails if it is unknown
 #   BATCH_again         has stage $1 run again, with the arguments that follow
 #   BATCH_unwanted_node prints why this start is to go back before it begins: it has a node that has failed; or nothing
@@ -59,9 +58,11 @@ pbs_facts() {
   [ -n "$job" ] || die "this script wants a job of PBS: jobs/submit.sh train CONFIG.toml"
   hosts=$(sort -u "$PBS_NODEFILE" | paste -sd,)
   nodes=$(sort -u "$PBS_NODEFILE" | wc -l) ranks=$(wc -l <"$PBS_NODEFILE") cpus=$cpus_per_rank launcher=mpiexec
-  # When a node is lost, the server runs a job again that may be (qsub -r y).
+  # When a node is lost, the server runs a job again that may be (qsub -r y). The program knows by number and count that a lock
+  # is of an earlier start of this job.
   runs=$(pbs_job 2>/dev/null | awk '$1 == "run_count" { print $3 }') || runs=
-  [ "${runs:-1}" -le 1 ] || rerun=yes restarts=$((restarts + runs - 1))
+  [ "${runs:-1}" -le 1 ] || restarts=$((restarts + runs - 1))
+  export DDPM_RESTARTS=$restarts
 }
 
 # What the server knows of this job.

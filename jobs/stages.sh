@@ -110,7 +110,7 @@ why_again() {
 
 # train CONFIG.toml [--sweep FILE] [MORE.toml ...] [--section.key VALUE ...]; the script says max_restarts
 train() {
-  local arguments by_clock unlock=() why='' code=0
+  local arguments by_clock why='' code=0
   [ -n "$job" ] || die "this script wants a job of Slurm: sbatch jobs/train.sbatch CONFIG.toml"
   [[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
   [ $# -gt 0 ] || die "no configuration: wanted: CONFIG.toml [--section.key VALUE ...]"
@@ -121,9 +121,7 @@ train() {
   [ -z "$why" ] || [ "$restarts" -ge "$max_restarts" ] || go_back "$why" train "${arguments[@]}"
 
   printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${arguments[*]}"
-  # The program knows earlier starts of a job of Slurm by its number; that of this job has ended as well.
-  [ -z "${rerun:-}" ] || unlock=(--force-unlock)
-  until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" "${unlock[@]}" || code=$?
+  until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" || code=$?
 
   why=
   [ "$stopped_by" = TERM ] || why=$(why_again "$code") # TERM: somebody wants it to end

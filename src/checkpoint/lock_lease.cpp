@@ -1,6 +1,5 @@
 #include "checkpoint/lock_lease.h"
 
-#include <cstdlib>
 #include <exception>
 #include <random>
 #include <utility>
@@ -12,25 +11,19 @@
 #include "base/json.h"
 #include "base/json_fields.h"
 #include "checkpoint/process_start.h"
+#include "comm/launch.h"
 
 namespace ddpm::checkpoint {
-namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
 
 LockOwner LockOwner::self() {
+  const comm::Environment environment = comm::process_environment();
   std::random_device entropy;
   LockOwner owner;
   owner.host = base::host_name();
   owner.pid = ::getpid();
   owner.process_start = process_start_of(owner.pid);
-  owner.job_id = environment("SLURM_JOB_ID");
-  owner.restart_count = std::strtoll(environment("SLURM_RESTART_COUNT").c_str(), nullptr, 10);
+  owner.job_id = comm::job_number(environment);
+  owner.restart_count = comm::job_restarts(environment);
   owner.nonce = fmt::format("{:08x}{:08x}", entropy(), entropy());
   owner.start_time =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();

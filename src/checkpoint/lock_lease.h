@@ -33,8 +33,8 @@ struct LockOwner {
   std::string host;
   int64_t pid = 0;
   std::string process_start;  ///< see process_start.h: tells a reused pid from the owner
-  std::string job_id;         ///< SLURM_JOB_ID, or ""
-  int64_t restart_count = 0;  ///< SLURM_RESTART_COUNT, or 0
+  std::string job_id;         ///< the batch system's number of the job, or ""
+  int64_t restart_count = 0;  ///< how often the job has come back under this number
   std::string nonce;
   int64_t start_time = 0;  ///< seconds since 1970
 

@@ -3,7 +3,7 @@
 // The file is created with O_EXCL and holds who owns it: host, process, job, a nonce and the start time. It is a lease:
 // a thread of rank 0 renews it every 30 s (lock_lease.h). A start that finds a lock
 //   - takes it over at once when its owner is surely gone: its process is dead on this host, or it is an earlier start
-//     of this same Slurm job (requeued);
+//     of this same job (requeued by Slurm, or run again by the server of PBS);
 //   - takes it over when it is stale: not written for 5 minutes by the clock that stamps the folder's files, and then
 //     unchanged while it is watched for two renewals. Clocks of different hosts are never compared, and where clients
 //     stamp files with a wrong clock, the watch still sees a living owner's renewal;

@@ -61,6 +61,13 @@ std::string job_number(const Environment& environment) {
   return "";
 }
 
+int64_t job_restarts(const Environment& environment) {
+  for (const char* name : {"SLURM_RESTART_COUNT", "DDPM_RESTARTS"}) {
+    if (const auto count = environment(name)) return std::strtoll(count->c_str(), nullptr, 10);
+  }
+  return 0;
+}
+
 double seconds_of(const Environment& environment, const std::string& variable, double otherwise) {
   const std::string text = environment(variable).value_or("");
   if (text.empty()) return otherwise;

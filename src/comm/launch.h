@@ -4,6 +4,7 @@
 // times and write over each other. The same happens when a batch script forgets srun.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,6 +35,9 @@ double seconds_of(const Environment& environment, const std::string& variable, d
 std::optional<std::string> launched_rank(const Environment& environment);
 /// The number that the batch system (Slurm, PBS, Flux) has given to this job; "" outside of one.
 std::string job_number(const Environment& environment);
+/// How often this job has come back under its number: SLURM_RESTART_COUNT, or under PBS what jobs/batch.sh has counted
+/// (DDPM_RESTARTS). 0 at its first start.
+int64_t job_restarts(const Environment& environment);
 
 /// Whether this process is the one that speaks before MPI has said who is who.
 bool launched_as_first(const Environment& environment);

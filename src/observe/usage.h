@@ -30,7 +30,7 @@ struct UsageLine {
   std::string device_name = {};  ///< "NVIDIA H100 80GB HBM3", or the processor's name; "" where the system has none
   int64_t devices = 0;           ///< GPUs that compute; 0 on the host
   int64_t cpus = 1;              ///< threads that compute, over all ranks
-  std::string job = {};          ///< SLURM_JOB_ID, or ""
+  std::string job = {};          ///< the batch system's number of the job, or ""
   int64_t from = 0;              ///< the step that the start began after
   int64_t to = 0;                ///< the step that it has reached
   int64_t total = 0;             ///< the steps of the whole run

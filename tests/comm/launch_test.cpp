@@ -142,6 +142,12 @@ TEST(Launch, AJobHasANumberUnderAnyBatchSystem) {
   EXPECT_EQ(job_number(environment_of({{"FLUX_JOB_ID", "f3"}})), "f3");
 }
 
+TEST(Launch, AJobKnowsHowOftenItHasComeBack) {
+  EXPECT_EQ(job_restarts(environment_of(kBatchShell)), 0);
+  EXPECT_EQ(job_restarts(environment_of(with(kBatchShell, {{"SLURM_RESTART_COUNT", "2"}, {"DDPM_RESTARTS", "0"}}))), 2);
+  EXPECT_EQ(job_restarts(environment_of({{"PBS_JOBID", "12.server"}, {"DDPM_RESTARTS", "3"}})), 3);
+}
+
 TEST(Launch, ATimeLimitIsANumberOfSeconds) {
   EXPECT_EQ(seconds_of(environment_of({}), "LIMIT", 900.0), 900.0);
   EXPECT_EQ(seconds_of(environment_of({{"LIMIT", ""}}), "LIMIT", 900.0), 900.0);

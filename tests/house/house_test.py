@@ -10,6 +10,7 @@ import build_commands
 import header_check
 import include_edges
 import rooms
+import source_check
 
 TABLE = rooms.HEAD + """
 |---|---|---|
@@ -198,6 +199,18 @@ class HeaderCheck(unittest.TestCase):
         self.assertIn("uses std::string", message)
         self.assertIn("uses at::T", self.in_tree("#pragma once\nvoid f(const at::Tensor& x);\n", flags=hidden)[1])
         self.assertEqual(self.in_tree("#pragma once\n#include <string>\nstd::string f();\n", flags=hidden)[0], "compiled")
+
+
+class SourceCheck(unittest.TestCase):
+    def test_a_name_of_another_source_is_found(self):
+        with tempfile.TemporaryDirectory() as name:
+            unity = Path(name) / "unity_0_cxx.cxx"
+            entry = {"file": str(unity), "directory": name, "command": f"g++ -std=c++20 -c {unity} -o a.o"}
+            alone, leaning = Path(name) / "a.cpp", Path(name) / "b.cpp"
+            alone.write_text("namespace { constexpr int kSide = 8; }\nint a() { return kSide; }\n")
+            leaning.write_text("int b() { return kSide; }\n")
+            self.assertIsNone(source_check.said_of(alone, entry))
+            self.assertRegex(source_check.said_of(leaning, entry), r"b\.cpp does not compile alone:\n(.*\n)*.*kSide")
 
 
 if __name__ == "__main__":

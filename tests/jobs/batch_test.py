@@ -223,11 +223,12 @@ class Pbs(Batch, unittest.TestCase):
 
     def test_a_job_that_the_server_runs_again_takes_over_the_lock_of_its_earlier_start(self):
         config = self.config("rerun", **SHORT)
-        lock = {"host": "node9", "pid": 7, "process_start": "1", "job_id": "", "restart_count": 0, "nonce": "1", "start_time": 1}
-        for run_count, code, start in ((1, 4, "start 1:"), (3, 0, "start 3:")):
+        lock = {"host": "node9", "pid": 7, "process_start": "1", "restart_count": 0, "nonce": "1", "start_time": 1}
+        for run_count, of_this_job, code, start in ((1, True, 4, "start 1:"), (3, False, 4, "start 3:"), (3, True, 0, "start 3:")):
             (WORK / "rerun").mkdir(exist_ok=True)
-            (WORK / "rerun" / "LOCK").write_text(json.dumps(lock, indent=2) + "\n")
-            self.submit("train", config)
+            number = self.submit("train", config).split()[-1]
+            owner = lock | {"job_id": number if of_this_job else "1.another"}
+            (WORK / "rerun" / "LOCK").write_text(json.dumps(owner, indent=2) + "\n")
             job = self.queue.run_next(run_count)
             self.assertEqual(job.code, code, job.said)
             self.assertIn(start, job.said)
