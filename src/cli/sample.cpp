@@ -193,6 +193,9 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
                    label ? " of " + denoise::described_class(*label, model.image.class_names) : "",
                    base::name_of(sampler.scheduler), base::counted(sampler.steps, "step"), options.model,
                    model.description);
+  if (const denoise::LoadedModel* weak = options.sampling.weak) {
+    context.log.info("guided by {} ({})", options.guidance_model, weak->description);
+  }
   denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
   drawn.cut(tiles.partition(), tiles.mean_partition());
   if (tiles.partition().tiles() > 1) {
@@ -242,7 +245,6 @@ void run_sample(SampleArguments options, Context& context) {
     options.inputs.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
   });
   denoise::SampleInputs inputs = denoise::SampleInputs::open(model, options.inputs, context, device);
-  if (weak) context.log.info("guided by {} ({})", options.guidance_model, weak->description);
   draw(options, model, inputs, context, device);
   inputs.close(world);
 }
@@ -264,8 +266,10 @@ void declare_sampler(const Subcommand& sample, SampleArguments& o) {
 }
 
 void declare_inputs(const Subcommand& sample, SampleArguments& o) {
-  sample.add("--class-label", &o.class_label,
-             "Class of all images, for a class-conditional model: its number or name; or all: one after another");
+  sample.add(
+      "--class-label", &o.class_label,
+      "Class of all images, in place of those of --condition, for a class-conditional model: its number or name; or "
+      "all: one after another");
   const Option condition =
       sample.add("--condition", &o.inputs.dataset,
                  "Dataset, HDF5 or NetCDF-4 file of what the images are drawn given, and of their labels");

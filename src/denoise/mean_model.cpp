@@ -7,12 +7,24 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/named.h"
 #include "denoise/model_inputs.h"
 #include "diffusion/scheduler_json.h"
 
 namespace ddpm::denoise {
+namespace {
+
+/// "sees 3 channels and 2 parameters with a class, and answers with 1 channel"
+std::string described(const nn::UNet2DConfig& model) {
+  return fmt::format("sees {} and {} {} a class, and answers with {}", base::counted(model.in_channels, "channel"),
+                     base::counted(model.num_parameters.value_or(0), "parameter"),
+                     nn::is_class_conditional(model) ? "with" : "without",
+                     base::counted(model.out_channels, "channel"));
+}
+
+}  // namespace
 
 at::Tensor mean_image(const LoadedModel& regression, const at::Tensor& like, const at::Tensor& beside,
                       const nn::Conditions& given, const nn::Partition& partition) {
@@ -38,10 +50,8 @@ void expect_regression(const LoadedModel& regression, const ImageRecord& record,
   if (mean.in_channels != model.in_channels || mean.out_channels != model.out_channels ||
       mean.num_parameters != model.num_parameters ||
       nn::is_class_conditional(mean) != nn::is_class_conditional(model)) {
-    throw base::OutputError(
-        "{}: the regression sees {} channels and answers with {}, the model sees {} and predicts {}; wanted: the same "
-        "channels, parameters and classes",
-        origin, mean.in_channels, mean.out_channels, model.in_channels, model.out_channels);
+    throw base::OutputError("{}: the regression {}; the model {}; wanted: the same of both", origin, described(mean),
+                            described(model));
   }
   const int64_t classes = model.num_class_embeds.value_or(0);
   const int64_t known = mean.num_class_embeds.value_or(0);

@@ -101,4 +101,26 @@ nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& d
   return fitted;
 }
 
+void expect_record_of(const nn::UNet2DConfig& model, const ImageRecord& record) {
+  if (model.out_channels > model.in_channels) {
+    throw base::OutputError(
+        "the model sees {} and answers with {}; wanted: as many of each as its images have, without a learned variance",
+        base::counted(model.in_channels, "channel"), model.out_channels);
+  }
+  const InputCounts counts = InputCounts::of(record.fields, record.positions);
+  const int64_t known = record.fields.empty() ? model.out_channels + counts.positions : counts.channels();
+  if (model.in_channels != known) {
+    throw base::OutputError(
+        "the model sees {}, but only {} of its record say what they are; wanted: a run of this program, or its "
+        "model folder with normalization.json",
+        base::counted(model.in_channels, "channel"), known);
+  }
+  if (!record.fields.empty() && counts.parameters != model.num_parameters.value_or(0)) {
+    throw base::OutputError(
+        "the model is given {} with each image, but its record says {}; wanted: the normalization.json that was "
+        "written with it",
+        base::counted(model.num_parameters.value_or(0), "number"), counts.parameters);
+  }
+}
+
 }  // namespace ddpm::denoise

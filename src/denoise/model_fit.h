@@ -1,7 +1,8 @@
-// Whether a model and a set of images fit each other.
+// Whether a model fits a set of images, or the record of such a set.
 #pragma once
 
 #include "data/dataset.h"
+#include "denoise/image_record.h"
 #include "denoise/patch.h"
 #include "nn/config.h"
 
@@ -15,5 +16,9 @@ std::vector<int64_t> model_size(const data::ImageFormat& image);
 /// sample_size, zeros along the axes where windows wrap, and the set's number of parameters. Throws DatasetError.
 nn::UNet2DConfig fit_model(const nn::UNet2DConfig& model, const data::Dataset& dataset, bool positions,
                            const Patch& patch);
+
+/// Refuses a model of whose channels and numbers the record of its images does not say what each is. Throws
+/// OutputError.
+void expect_record_of(const nn::UNet2DConfig& model, const ImageRecord& record);
 
 }  // namespace ddpm::denoise

@@ -18,6 +18,7 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "denoise/file_reading.h"
+#include "denoise/model_fit.h"
 #include "denoise/model_inputs.h"
 #include "denoise/null_class.h"
 
@@ -280,29 +281,15 @@ struct SampleInputs::State {
   }
 
   void expect_given() const {
-    const nn::UNet2DConfig& unet = model.unet->config();
-    const InputCounts counts = InputCounts::of(model.image.fields, model.image.positions);
-    const int64_t known = model.image.fields.empty() ? unet.out_channels + counts.positions : counts.channels();
-    if (unet.in_channels != known) {
-      throw base::OutputError(
-          "the model sees {}, but only {} of its record say what they are; wanted: a run of this program, or its "
-          "model folder with normalization.json",
-          base::counted(unet.in_channels, "channel"), known);
-    }
-    if (!model.image.fields.empty() && counts.parameters != unet.num_parameters.value_or(0)) {
-      throw base::OutputError(
-          "the model is given {} with each image, but its record says {}; wanted: the normalization.json that was "
-          "written with it",
-          base::counted(unet.num_parameters.value_or(0), "number"), counts.parameters);
-    }
     if (dataset) return;
     for (const FieldRole role : {FieldRole::condition, FieldRole::static_values}) {
       if (field_of(model.image.fields, role) == nullptr) continue;
       throw base::ConfigError("--condition is missing: the model is given a field of role {}", base::name_of(role));
     }
-    if (unet.num_parameters && !parameters.defined()) {
+    const auto& numbers = model.unet->config().num_parameters;
+    if (numbers && !parameters.defined()) {
       throw base::ConfigError("--parameters or --condition is missing: the model is given {} with each image",
-                              base::counted(*unet.num_parameters, "number"));
+                              base::counted(*numbers, "number"));
     }
   }
 };
@@ -327,6 +314,7 @@ SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOpt
   comm::agree(world, [&] {
     if (!options.parameters.empty()) state->set_parameters();
     check_class_label(unet, options, state->dataset && !state->dataset->labels().empty());
+    expect_record_of(unet, model.image);
     state->expect_given();
     state->expect_known_to_mean();
     if (state->dataset) {
@@ -367,17 +355,24 @@ GivenTwice SampleInputs::with_and_without(int64_t first, int64_t n) const {
 
 void SampleInputs::expect_droppable(const std::string& option) const {
   const State& s = *state_;
+  const nn::UNet2DConfig& unet = s.model.unet->config();
   if (s.drops_class() || s.drops_conditions()) {
-    if (s.drops_class() && s.options.class_label == null_class(s.model.unet->config())) {
+    if (s.drops_class() && s.options.class_label == null_class(unet)) {
       throw base::ConfigError("{}: --class-label {} is the null class itself", option, *s.options.class_label);
     }
     return;
   }
-  if (!nn::is_class_conditional(s.model.unet->config()) && !s.gives_conditions()) {
+  if (!nn::is_class_conditional(unet) && !s.gives_conditions()) {
     throw base::ConfigError(
         "{} needs something to be guided from; wanted: --class-label, whose opposite is the null class, or conditions, "
         "or --guidance-model",
         option);
+  }
+  if (nn::is_class_conditional(unet) && !has_class_table(unet) && !s.gives_conditions()) {
+    throw base::ConfigError(
+        "{}: class_embed_type = \"{}\" has no table of classes, and so none that stands for no class; "
+        "wanted: --guidance-model",
+        option, base::name_of(*unet.class_embed_type));
   }
   throw base::ConfigError(
       "{}: the model was trained without leaving out classes or conditions (diffusion.class_dropout = 0, "

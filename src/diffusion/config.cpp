@@ -319,6 +319,13 @@ void validate(const DiffusionConfig& c) {
         "diffusion.rescale_betas_zero_snr cannot be used with "
         "diffusion.prediction_type = \"epsilon\"; v_prediction and sample work");
   }
+  const std::vector<double>& betas = c.scheduler.trained_betas;
+  if (!betas.empty() && betas.back() == 1.0 && c.scheduler.prediction_type == PredictionType::epsilon) {
+    throw base::ConfigError(
+        "diffusion.trained_betas[{}] = 1 leaves no signal, and cannot be used with diffusion.prediction_type = "
+        "\"epsilon\"; v_prediction and sample work",
+        betas.size() - 1);
+  }
 }
 
 }  // namespace ddpm::diffusion

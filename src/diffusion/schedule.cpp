@@ -20,12 +20,13 @@ namespace {
 
 std::vector<float> rounded(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
-/// `count` values from `first` to `last`, each counted from the nearer end. Products are fused, as PyTorch's are on all
-/// processors that can.
+/// `count` values from `first` to `last`, each counted from the nearer end; one alone is `first`. Products are fused,
+/// as PyTorch's are on all processors that can.
 std::vector<float> linspace(double first, double last, int64_t count) {
   const auto begin = static_cast<float>(first);
   const auto end = static_cast<float>(last);
-  const float step = count > 1 ? (end - begin) / static_cast<float>(count - 1) : 0.0F;
+  if (count == 1) return {begin};
+  const float step = (end - begin) / static_cast<float>(count - 1);
   std::vector<float> values(static_cast<std::size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     values[static_cast<std::size_t>(i)] = i < count / 2 ? std::fma(step, static_cast<float>(i), begin)

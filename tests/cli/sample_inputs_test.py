@@ -98,13 +98,19 @@ class SampleInputs(unittest.TestCase):
             self.refused(self.sample(model, "kept.npy", *arguments, check=False), 2, "--guidance-scale 2", "condition_dropout = 0")
         self.sample(self.given / "model", "guided.npy", "--condition", self.labelled, "--guidance-scale", 2)
 
+    def test_classes_without_a_table_have_none_that_stands_for_no_class(self):
+        timed = train("timed", self.labelled, model={"class_embed_type": "timestep"})
+        process = self.sample(timed, "timed.npy", "--class-label", 1, "--guidance-scale", 2, check=False)
+        self.refused(process, 2, "--guidance-scale 2", 'class_embed_type = "timestep" has no table of classes')
+
     def test_weak_models_must_be_given_the_same(self):
         numbers = np.random.default_rng(1).random((COUNT, 2), np.float32)
         parameters = train("parameters", write_set("numbers.h5", parameters=numbers), {"parameters": "/parameters"})
         plain = train("plain", WORK / "plain.h5")
         for model, weak in ((plain, parameters), (parameters, plain)):
             process = self.sample(model, "weak.npy", "--guidance-model", weak, "--guidance-scale", 2, check=False)
-            self.assertEqual(process.returncode, 2, process.stderr)
+            self.refused(process, 2)
+            self.assertNotIn("guided by", process.stderr)
         regression = train("regression", WORK / "plain.h5", {"condition": "/condition"}, diffusion={"formulation": "regression"})
         rest = train("rest", WORK / "plain.h5", {"condition": "/condition"}, diffusion={"mean_model": str(regression)})
         process = self.sample(self.kept, "rest.npy", "--condition", WORK / "plain.h5", "--guidance-model", rest,

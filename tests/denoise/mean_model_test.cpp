@@ -75,6 +75,12 @@ TEST(MeanModel, OthersThanRegressionsOfTheSameFieldsAreRefused) {
   nn::UNet2DConfig wider = model;
   wider.in_channels = 4;
   EXPECT_THAT(refusal(regression.image, wider), testing::HasSubstr("DIR: the regression sees 3 channels"));
+  nn::UNet2DConfig of_classes = model;
+  of_classes.num_class_embeds = 4;
+  EXPECT_EQ(
+      refusal(regression.image, of_classes),
+      "DIR: the regression sees 3 channels and 0 parameters without a class, and answers with 2 channels; the model "
+      "sees 3 channels and 0 parameters with a class, and answers with 2 channels; wanted: the same of both");
   ImageRecord other = regression.image;
   other.positions = true;
   EXPECT_THAT(refusal(other, model), testing::HasSubstr("trained on other fields"));

@@ -96,6 +96,15 @@ TEST(DiffusionConfig, RefusesEpsilonAtZeroSignal) {
   EXPECT_NO_THROW(validate(config));
 }
 
+TEST(DiffusionConfig, RefusesEpsilonWhereTheLastBetaLeavesNoSignal) {
+  DiffusionConfig config;
+  config.scheduler.num_train_timesteps = 2;
+  config.scheduler.trained_betas = {0.1, 1.0};
+  EXPECT_THROW(validate(config), base::ConfigError);
+  config.scheduler.prediction_type = diffusion::PredictionType::sample;
+  EXPECT_NO_THROW(validate(config));
+}
+
 TEST(DiffusionConfig, RefusesTheWrongNumberOfBetasWithBothNumbers) {
   DiffusionConfig config;
   config.scheduler.trained_betas = {0.1, 0.2, 0.3};

@@ -1,6 +1,8 @@
 // Noise schedules, noising and targets against diffusers' DDPMScheduler.
 #include "diffusion/schedule.h"
 
+#include <cmath>
+
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
@@ -17,6 +19,16 @@ using diffusion::NoiseSchedule;
 using diffusion::SchedulerConfig;
 
 at::Tensor images(const base::Json& numbers, int64_t count) { return floats(numbers).view({count, 1, 1, -1}); }
+
+// As torch.linspace() with one step.
+TEST(Schedule, OfOneTimestepHoldsTheFirstBeta) {
+  SchedulerConfig config{.num_train_timesteps = 1};
+  EXPECT_FLOAT_EQ(NoiseSchedule(config).betas().item<float>(), 1e-4F);
+  config.beta_schedule = diffusion::BetaSchedule::scaled_linear;
+  EXPECT_FLOAT_EQ(NoiseSchedule(config).betas().item<float>(), 1e-4F);
+  config.beta_schedule = diffusion::BetaSchedule::sigmoid;
+  EXPECT_FLOAT_EQ(NoiseSchedule(config).betas().item<float>(), 1e-4F + 0.0199F / (1.0F + std::exp(6.0F)));
+}
 
 TEST(Schedule, AgreesWithDiffusersForEveryScheduleAndPrediction) {
   const base::Json cases = read_golden("schedules.json");
