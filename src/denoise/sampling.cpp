@@ -101,14 +101,15 @@ void check_embeddings(const nn::UNet2DConfig& model, const diffusion::Sampler& s
 
 /// How batches are dealt to the ranks that draw different images.
 struct Dealt {
-  std::vector<int64_t> ranks;  ///< one rank of each group that draws the same images; rank 0 is the first
+  std::vector<int64_t> ranks;  ///< one rank of each group that draws the same images, by its share; rank 0 is the first
   int64_t number = 0;          ///< which share of the images this rank draws
   bool speaks = false;         ///< whether this rank is the one that hands over what its group draws
   layout::DealtBatches batches = {};
 };
 
 Dealt deal(const SamplingOptions& options, const layout::Mesh& mesh, int64_t rank) {
-  Dealt dealt{.ranks = mesh.ranks(0, layout::kDataParallel), .number = mesh.coordinate(rank, layout::kDataParallel)};
+  Dealt dealt{.ranks = mesh.ranks(0, layout::kDataParallel), .number = layout::image_share(mesh, rank)};
+  std::ranges::sort(dealt.ranks, {}, [&](int64_t other) { return layout::image_share(mesh, other); });
   dealt.speaks = std::ranges::count(dealt.ranks, rank) > 0;
   dealt.batches = {.count = options.count, .batch_size = options.batch, .ranks = std::ssize(dealt.ranks)};
   return dealt;

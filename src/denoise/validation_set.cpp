@@ -111,10 +111,10 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
                                                  const std::function<void(int64_t, int64_t)>& progress) const {
   const at::NoGradGuard no_grad;
   std::vector<double> numbers(static_cast<std::size_t>(size() * width));
-  const int64_t rank = options_.mesh.coordinate(world_.rank(), layout::kDataParallel);
+  const int64_t share = layout::image_share(options_.mesh, world_.rank());
   const bool speaks = options_.mesh.group(world_.rank(), layout::kDataParallel) == 0;  // one rank per share of images
   for (int64_t round = 0; round < batches_.rounds(); ++round) {
-    const layout::Range mine = batches_.items(round, rank);
+    const layout::Range mine = batches_.items(round, share);
     data::MicroBatch batch;
     // A rank that has no images in this round reads the first ones, since the model runs on every rank.
     comm::agree(world_, [&] { batch = read(mine.empty() ? batches_.items(0, 0) : mine); });

@@ -91,4 +91,9 @@ int64_t Mesh::number(int64_t rank, Axes axes, bool contained) const {
   return number;
 }
 
+int64_t image_share(const Mesh& mesh, int64_t rank) {
+  const int64_t of_island = mesh.coordinate(rank, Axes(Axis::replicate) | Axes(Axis::shard));
+  return of_island * mesh.degree(Axis::island) + mesh.coordinate(rank, Axis::island);
+}
+
 }  // namespace ddpm::layout

@@ -74,4 +74,8 @@ class Mesh {
   std::vector<Degree> degrees_;
 };
 
+/// Which of the degree(kDataParallel) shares of dealt images (layout/dealt_batches.h) `rank` takes: islands take turns,
+/// so that the island that an image falls to, whose weights may be its own, does not depend on how many ranks it has.
+int64_t image_share(const Mesh& mesh, int64_t rank);
+
 }  // namespace ddpm::layout

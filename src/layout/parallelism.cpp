@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -139,11 +140,16 @@ std::string islands_of_one_copy(const Parallelism& p, int64_t ranks) {
   const std::vector<Degree> degrees = p.degrees(ranks);
   const int64_t copies = std::ranges::find(degrees, Axis::island, &Degree::axis)->ranks;
   const int64_t shard = std::ranges::find(degrees, Axis::shard, &Degree::axis)->ranks;
-  if (copies != 1 || shard == 1) return "";
-  return fmt::format(
-      "parallel.sync_every = {} with parallel.dp_shard_size = {}: all ranks share one copy, which has nothing to be "
-      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0",
-      p.sync_every, shard);
+  if (copies != 1) return "";
+  for (const auto& [key, parts] :
+       {std::pair("dp_shard_size", shard), {"tensor_size", p.tensor_size}, {"pipeline_size", p.pipeline_size}}) {
+    if (parts == 1) continue;
+    return fmt::format(
+        "parallel.sync_every = {} with parallel.{} = {}: all ranks share one copy, which has nothing to be averaged "
+        "with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0",
+        p.sync_every, key, parts);
+  }
+  return "";
 }
 
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.

@@ -112,6 +112,9 @@ TEST(Parallelism, IslandsAreMoreThanOneCopyOfSeveralRanks) {
       refusal_of({.zero_stage = 1, .global_size = 4, .sync_every = 3}, 4),
       "parallel.sync_every = 3 with parallel.dp_shard_size = 4: all ranks share one copy, which has nothing to be "
       "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0");
+  EXPECT_THAT(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 2),
+              testing::StartsWith("parallel.sync_every = 3 with parallel.tensor_size = 2: all ranks share one copy"));
+  EXPECT_EQ(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 4), "accepted");
   EXPECT_EQ(refusal_of({.zero_stage = 1, .global_size = 4, .dp_replicate_size = 2, .sync_every = 3}, 4), "accepted");
   EXPECT_EQ(refusal_of({.global_size = 4, .sync_every = 3}), "accepted");  // what is left of several
 }

@@ -29,6 +29,10 @@ MEETINGS = {*range(EVERY, STEPS + 1, EVERY), STEPS}  # the steps that an outer o
 OUTER = {"outer_learning_rate": 0.6, "outer_momentum": 0.8}
 
 
+def validation_losses(run):
+    return [line["validation_loss"] for line in metrics(run) if "validation_loss" in line]
+
+
 def distance(weights, wanted):
     away = sum(float((weights[name] - wanted[name]).double().square().sum()) for name in wanted)
     return (away / sum(float(value.double().square().sum()) for value in wanted.values())) ** 0.5
@@ -141,15 +145,18 @@ class Islands(unittest.TestCase):
         self.assertLess(distance(self.weights(run), reference.anchor.state_dict()), 1e-5)
 
     def test_an_island_may_be_many_ranks_in_any_stage(self):
-        wanted = self.weights(self.train("plain", 2))
+        judged = {"data": {"validation": str(WORK / "set.h5")}, "validation": {"every_steps": 2, "images": 4}}
+        plain = self.train("plain", 2, **judged)
+        wanted = self.weights(plain)
         halves = {"dp_shard_size": 2, "dp_replicate_size": 2}
         for number, keys in enumerate((
             {"zero_stage": 1, **halves}, {"zero_stage": 2, **halves}, {"zero_stage": 3, **halves}, {"spatial_size": 2},
             {"tensor_size": 2}, {"zero_stage": 1, "offload": "optimizer", **halves},
         )):  # fmt: skip
-            run = self.train(f"stage-{number}", 4, parallel=keys)
+            run = self.train(f"stage-{number}", 4, parallel=keys, **judged)
             with self.subTest(keys=keys):
                 self.assertLess(distance(self.weights(run), wanted), 1e-5)
+                np.testing.assert_allclose(validation_losses(run), validation_losses(plain), rtol=1e-5)
 
     def test_one_island_moves_on_its_own(self):
         whole = self.weights(self.train("alone", 1, parallel={"outer_learning_rate": 1.0, "outer_momentum": 0.0}))
