@@ -62,10 +62,9 @@ std::string job_number(const Environment& environment) {
 }
 
 int64_t job_restarts(const Environment& environment) {
-  for (const char* name : {"SLURM_RESTART_COUNT", "DDPM_RESTARTS"}) {
-    if (const auto count = environment(name)) return std::strtoll(count->c_str(), nullptr, 10);
-  }
-  return 0;
+  // Slurm sets no count at the first start, where DDPM_RESTARTS may be that of a job before this one.
+  const auto count = environment(environment("SLURM_JOB_ID") ? "SLURM_RESTART_COUNT" : "DDPM_RESTARTS");
+  return count ? std::strtoll(count->c_str(), nullptr, 10) : 0;
 }
 
 double seconds_of(const Environment& environment, const std::string& variable, double otherwise) {

@@ -144,6 +144,7 @@ TEST(Launch, AJobHasANumberUnderAnyBatchSystem) {
 
 TEST(Launch, AJobKnowsHowOftenItHasComeBack) {
   EXPECT_EQ(job_restarts(environment_of(kBatchShell)), 0);
+  EXPECT_EQ(job_restarts(environment_of(with(kBatchShell, {{"DDPM_RESTARTS", "3"}}))), 0);
   EXPECT_EQ(job_restarts(environment_of(with(kBatchShell, {{"SLURM_RESTART_COUNT", "2"}, {"DDPM_RESTARTS", "0"}}))), 2);
   EXPECT_EQ(job_restarts(environment_of({{"PBS_JOBID", "12.server"}, {"DDPM_RESTARTS", "3"}})), 3);
 }
