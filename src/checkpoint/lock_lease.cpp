@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/json_fields.h"
 #include "checkpoint/process_start.h"
-#include "comm/launch.h"
+#include "comm/job.h"
 
 namespace ddpm::checkpoint {
 

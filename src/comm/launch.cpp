@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <string_view>
 
 #include <sys/prctl.h>
@@ -39,32 +38,12 @@ std::optional<Promise> promise_of_launcher(const Environment& environment) {
 
 }  // namespace
 
-Environment process_environment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing here changes it
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
-}
-
 std::optional<std::string> launched_rank(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "FLUX_TASK_RANK"}) {
     if (auto rank = environment(name)) return rank;
   }
   // Slurm's batch shells have a SLURM_PROCID, too, but what they start bare is in no step.
   return environment("SLURM_STEP_ID") ? environment("SLURM_PROCID") : std::nullopt;
-}
-
-std::string job_number(const Environment& environment) {
-  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID"}) {
-    if (auto number = environment(name)) return *number;
-  }
-  return "";
-}
-
-int64_t job_restarts(const Environment& environment) {
-  // Slurm sets no count at the first start, where DDPM_RESTARTS may be that of a job before this one.
-  const auto count = environment(environment("SLURM_JOB_ID") ? "SLURM_RESTART_COUNT" : "DDPM_RESTARTS");
-  return count ? std::strtoll(count->c_str(), nullptr, 10) : 0;
 }
 
 double seconds_of(const Environment& environment, const std::string& variable, double otherwise) {

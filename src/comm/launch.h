@@ -4,16 +4,12 @@
 // times and write over each other. The same happens when a batch script forgets srun.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
-namespace ddpm::comm {
+#include "comm/job.h"
 
-/// The value of an environment variable, if it is set.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-Environment process_environment();
+namespace ddpm::comm {
 
 /// Throws CommunicationError (exit code 5), which says how to start the job, when `environment` promises more ranks
 /// than the `world_size` that MPI found. Looked at, first found first:
@@ -33,11 +29,6 @@ double seconds_of(const Environment& environment, const std::string& variable, d
 /// that is not known here. A hint: who speaks before MPI has started, and whether a command that shares no work starts
 /// it. Ranks and their number are those of MPI alone.
 std::optional<std::string> launched_rank(const Environment& environment);
-/// The number that the batch system (Slurm, PBS, Flux) has given to this job; "" outside of one.
-std::string job_number(const Environment& environment);
-/// How often this job has come back under its number: SLURM_RESTART_COUNT, or under PBS what jobs/batch.sh has counted
-/// (DDPM_RESTARTS). 0 at its first start.
-int64_t job_restarts(const Environment& environment);
 
 /// Whether this process is the one that speaks before MPI has said who is who.
 bool launched_as_first(const Environment& environment);

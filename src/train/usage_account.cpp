@@ -11,7 +11,7 @@
 
 #include "base/host_name.h"
 #include "comm/collectives.h"
-#include "comm/launch.h"
+#include "comm/job.h"
 #include "device/device_library.h"
 #include "device/processor_name.h"
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "comm/job.h"
 #include "comm/mpi_library.h"
 
 namespace ddpm::comm {
