@@ -57,6 +57,9 @@ MOVED = {"data": {"vertical_flip": True, "quarter_turns": True, "positions": Tru
 PATCHES = {"data": {"patch": [16, 32], "periodic_shift": True, "size": 32},
            "model": {"padding": "periodic", "sample_size": [16, 32]}}  # fmt: skip
 REGRESSION = {"diffusion": {"formulation": "regression"}, "sample": {"scheduler": "regression", "steps": 1}}
+FLOW = {"diffusion": {"formulation": "flow", "timestep_sampler": "logit_normal", "shift": 2.0},
+        "sample": {"scheduler": "euler"}}  # fmt: skip
+EDM = {"diffusion": {"formulation": "edm"}, "sample": {"scheduler": "heun"}}
 # What that leaves of the images, where one rank has trained it.
 LEFT = {"diffusion": {"mean_model": str(WORK / "regression" / "model")}}
 
@@ -117,6 +120,8 @@ MESHES = [
     *(Mesh(ranks, {"pipeline_size": ranks}, more) for ranks in (2, 4) for more in (VOLUMES, K_BLOCKS, SIDES)),
     Mesh(4, {**STAGES, "spatial_size": [1, 1, 2]}, VOLUMES), Mesh(4, {**STAGES, **PARTS}, WIDE_K_BLOCKS),
     Mesh(2, STAGES, LORA), Mesh(2, STAGES, LEFT),
+    *(Mesh(4, mesh, more) for more in (FLOW, EDM) for mesh in (QUARTERS, {**HALF, **PARTS}, {**STAGES, **HALF})),
+    Mesh(2, {"spatial_size": 2}, FLOW, often=True), Mesh(2, PARTS, EDM, often=True),
     *meshes_of(VOLUMES), *meshes_of(K_BLOCKS), *meshes_of(SIDES),
 ]  # fmt: skip
 
@@ -125,7 +130,7 @@ def text_of(mesh):
     keys = ", ".join(f"{key} = {value}" for key, value in mesh.parallel.items())
     kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(WIDE_K_BLOCKS): "wide K blocks",
              id(SMALLER): "pictures of 24 × 24", id(SIDES): "one axis periodic", id(LORA): "adapters", id(MOVED): "mirrored, turned",
-             id(PATCHES): "windows", id(LEFT): "what a regression leaves"}
+             id(FLOW): "flow matching", id(EDM): "EDM", id(PATCHES): "windows", id(LEFT): "what a regression leaves"}
     return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "pictures")
 
 
