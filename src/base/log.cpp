@@ -54,7 +54,8 @@ void Logger::tell(std::string_view level, std::string_view message) const {
 
 void Logger::write(std::string_view level, std::string_view message) const {
   tell(level, message);
-  if (rank_ == 0) put_line(fmt::format("ddpm: {}{}", level == "warning" ? "warning: " : "", message));
+  if (rank_ == 0 && !shared_->hushed)
+    put_line(fmt::format("ddpm: {}{}", level == "warning" ? "warning: " : "", message));
 }
 
 void Logger::write_error(std::string_view message) const {

@@ -23,8 +23,7 @@ class LogListener {
 class Logger {
  public:
   /// `rank` and `world_size` decide who speaks and whether an error line names its rank and host.
-  Logger(int rank, int world_size)
-      : rank_(rank), world_size_(world_size), shared_(std::make_shared<SharedListener>()) {}
+  Logger(int rank, int world_size) : rank_(rank), world_size_(world_size), shared_(std::make_shared<Shared>()) {}
 
   /// "ddpm: message", from rank 0 only.
   template <typename... Args>
@@ -45,14 +44,18 @@ class Logger {
   /// From now on `listener` gets all messages of this rank, those included that it does not print; null: nobody does.
   void listen(LogListener* listener) const;
 
+  /// From now on nothing but errors is printed: the job ends by that of another rank, which is to be the last line.
+  void hush() const { shared_->hushed = true; }
+
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] bool speaks() const { return rank_ == 0; }
 
  private:
-  /// Copies of a logger have one listener.
-  struct SharedListener {
+  /// Copies of a logger have it in common.
+  struct Shared {
     std::mutex mutex;
     std::atomic<LogListener*> listener = nullptr;
+    std::atomic<bool> hushed = false;
   };
   [[nodiscard]] bool heard() const { return shared_->listener != nullptr; }
   void tell(std::string_view level, std::string_view message) const;
@@ -61,7 +64,7 @@ class Logger {
 
   int rank_;
   int world_size_;
-  std::shared_ptr<SharedListener> shared_;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace ddpm::base

@@ -194,7 +194,7 @@ void RunLock::abandon() noexcept {
 }
 
 RunLock::~RunLock() {
-  if (!lease_) return;
+  if (!lease_ || !files_->exists(path_)) return;  // another rank, which has an error as well, may have removed it
   try {
     lease_->remove();
   } catch (const std::exception& error) {

@@ -19,6 +19,8 @@ Beat Beat::of(const RankState& state, bool last) {
   beat.by_progress = state.phase.by_progress;
   beat.gone = state.phase.gone;
   beat.waiting = state.waiting;
+  beat.failed = state.failed;
+  beat.speaker = state.speaker;
   beat.last = last;
   return beat;
 }
@@ -33,7 +35,9 @@ RankState Beat::state() const {
           .sequence = sequence,
           .waiting = waiting,
           .age_s = age_s,
-          .job_age_s = job_age_s};
+          .job_age_s = job_age_s,
+          .failed = failed,
+          .speaker = speaker};
 }
 
 Listener::Listener(MPI_Comm comm, int from, Phase start) : comm_(comm), from_(from), state_{.phase = std::move(start)} {

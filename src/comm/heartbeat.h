@@ -21,9 +21,11 @@ struct Beat {
   double job_age_s = 0.0;
   int64_t step = -1;
   int64_t sequence = 0;
+  int speaker = -1;
   bool by_progress = false;
   bool gone = false;
   bool waiting = false;
+  bool failed = false;
   bool last = false;
 
   static Beat of(const RankState& state, bool last);

@@ -33,6 +33,8 @@ struct RankState {
   double age_s = 0.0;     ///< time in its phase, or since its last progress in it, when it said so
   double silent_s = 0.0;  ///< time since
   double job_age_s = std::numeric_limits<double>::infinity();  ///< the least age of any rank that it knew of then
+  bool failed = false;  ///< it has an error that ends the job, and asks whether to say it
+  int speaker = -1;     ///< rank 0 says: whose error is the one that is said
 
   [[nodiscard]] double in_phase_s() const { return age_s + silent_s; }
   /// A living process whose main thread waits for other ranks.

@@ -25,6 +25,8 @@ namespace {
 constexpr auto kLongestDeparture = std::chrono::seconds(30);
 constexpr auto kBetweenBeats = std::chrono::seconds(1);
 constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
+// An answer takes two looks and the way there and back. It does not come from a rank 0 that has stopped.
+constexpr auto kLongestQuestion = std::chrono::seconds(3);
 // A rank that ends the job for a reason of its own takes its communicators along first: its reason shall be the one.
 constexpr double kFailureGrace = 2.0;
 
@@ -59,6 +61,14 @@ class Watchdog::Thread {
   Phase phase() {
     const std::lock_guard lock(mutex_);
     return own_.phase;
+  }
+
+  bool is_first_to_fail() {
+    std::unique_lock lock(mutex_);
+    own_.failed = true;
+    if (session_.rank() == 0 && own_.speaker < 0) own_.speaker = 0;
+    answered_.wait_for(lock, kLongestQuestion, [this] { return agreed_; });
+    return own_.speaker < 0 || own_.speaker == session_.rank();
   }
 
   void finish() {
@@ -110,6 +120,7 @@ class Watchdog::Thread {
       seen_.look(Clock::now());
       std::vector<RankState> states;
       for (const auto& listener : peers.listeners) states.push_back(listener->state(seen_));
+      hear_failures(peers, states);
       states.push_back(own_state());
       speak(peers, states);
       judge(peers, states);
@@ -123,17 +134,43 @@ class Watchdog::Thread {
     }
   }
 
+  /// Rank 0 decides whose error is said; the others take its word.
+  void hear_failures(const Peers& peers, const std::vector<RankState>& others) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < others.size() && own_.speaker < 0; ++i) {
+      if (session_.rank() != 0) {
+        own_.speaker = others[i].speaker;
+      } else if (others[i].failed) {
+        own_.speaker = peers.ranks[i];
+        log_.hush();  // what comes now comes of the job's end
+      }
+    }
+    if (session_.rank() != 0 && own_.speaker >= 0) agree();
+  }
+
+  void agree() {
+    agreed_ = true;
+    answered_.notify_all();
+  }
+
   /// Tells the others of this rank every second; what rank 0 knows of all goes to all.
   void speak(Peers& peers, const std::vector<RankState>& states) {
     RankState own = states.back();
     const bool another_part = own.phase.by_progress && own.sequence != said_sequence_;
-    if (!another_part && Clock::now() - last_beat_ < kBetweenBeats) return;
+    const bool news = another_part || own.failed != said_failed_ || own.speaker != said_speaker_;
+    if (!news && Clock::now() - last_beat_ < kBetweenBeats) return;
     for (const RankState& state : states) {
       if (session_.rank() == 0) own.job_age_s = std::min(own.job_age_s, state.progress_age_s());
     }
     bool said = true;
     for (const auto& sender : peers.senders) said = sender->say(own) && said;
-    if (said) said_sequence_ = own.sequence;
+    if (said) {
+      said_sequence_ = own.sequence;
+      said_failed_ = own.failed;
+      said_speaker_ = own.speaker;
+      const std::lock_guard lock(mutex_);
+      if (session_.rank() == 0 && own.speaker >= 0) agree();
+    }
     last_beat_ = Clock::now();
   }
 
@@ -188,6 +225,8 @@ class Watchdog::Thread {
   base::Pulse main_;  // progress of the thread that makes this object
   std::mutex mutex_;
   std::condition_variable_any changed_;
+  std::condition_variable answered_;
+  bool agreed_ = false;  // whose error is said: rank 0 has told the others, or this rank has heard it
   RankState own_;
   int64_t done_ = 0;
   Clock::time_point entered_ = Clock::now();
@@ -197,6 +236,8 @@ class Watchdog::Thread {
   SeenTime seen_{Clock::now()};
   Clock::time_point healthy_at_ = Clock::now();  // when communication beside MPI had not failed yet
   int64_t said_sequence_ = -1;
+  bool said_failed_ = false;
+  int said_speaker_ = -1;
   std::jthread thread_;
 };
 
@@ -208,6 +249,8 @@ Watchdog::~Watchdog() = default;
 void Watchdog::amend(const Phase& phase) { thread_->amend(phase); }
 
 Phase Watchdog::phase() const { return thread_->phase(); }
+
+bool Watchdog::is_first_to_fail() { return thread_->is_first_to_fail(); }
 
 void Watchdog::finish() { thread_->finish(); }
 

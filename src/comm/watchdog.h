@@ -6,6 +6,7 @@
 // past its deadline, rank 0 prints one line that names the late one (lateness.h) and ends all ranks with exit code 5.
 // The others hear of rank 0 in the same way; should it have stopped, rank 1 acts some seconds later, and then anybody.
 // A rank whose communication beside MPI has failed (MpiSession::set_failure_check) ends the job some seconds later.
+// Where several ranks have an error at the same time, such as those that read the same image, one says it.
 // A watchdog that cannot go on itself says why and ends the job with the error's exit code.
 #pragma once
 
@@ -34,6 +35,9 @@ class Watchdog {
   [[nodiscard]] Phase phase() const;
   /// The main thread goes on to what has no deadline.
   void rest() { enter(Phase::nothing()); }
+  /// For an error of this rank that ends the job: whether it is the first one, as rank 0 sees it, which is to be said.
+  /// A rank that gets no answer for some seconds says its own. Rank 0 says nothing else from then on. Not collective.
+  [[nodiscard]] bool is_first_to_fail();
   /// Ends all watching when every rank has come here; nothing is on its way between them then. Collective.
   void finish();
 

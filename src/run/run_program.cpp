@@ -1,10 +1,12 @@
 #include "run/run_program.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -21,6 +23,9 @@
 
 namespace ddpm::run {
 namespace {
+
+/// The rank whose error is said ends all others before that, unless it has died.
+constexpr auto kTimeToBeEnded = std::chrono::seconds(5);
 
 /// Whether an error of LibTorch's or of C++ says that an allocation failed.
 bool is_out_of_memory(const std::string& what) {
@@ -58,6 +63,17 @@ int end_together(comm::MpiSession& session, std::optional<comm::Watchdog>& watch
   }
 }
 
+/// Ends all ranks for an error that this one has. Others may have the same, or one that comes of it: one is said.
+[[noreturn]] void end_all(comm::MpiSession& session, std::optional<comm::Watchdog>& watchdog, const base::Logger& log,
+                          base::ExitCode code, const std::string& what) {
+  if (!watchdog || session.size() == 1 || watchdog->is_first_to_fail()) {
+    log.error("{}", what);
+  } else {
+    std::this_thread::sleep_for(kTimeToBeEnded);
+  }
+  session.abort(static_cast<int>(code));
+}
+
 /// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has
 /// one.
 int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session, const comm::StartOptions& options) {
@@ -86,15 +102,13 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
     if (error.speaks() && (session.size() > 1 || first)) log.error("{}", explain(error.code(), error.what()));
     return end(error.code());
   } catch (const base::Error& error) {
+    if (session.size() > 1) end_all(session, watchdog, log, error.code(), error.what());
     log.error("{}", error.what());
-    if (session.size() == 1) return end(error.code());  // no other rank to end
-    session.abort(static_cast<int>(error.code()));
+    return end(error.code());
   } catch (const std::exception& error) {
-    log.error("{}", explain(base::ExitCode::bug, error.what()));
-    session.abort(static_cast<int>(base::ExitCode::bug));
+    end_all(session, watchdog, log, base::ExitCode::bug, explain(base::ExitCode::bug, error.what()));
   } catch (...) {
-    log.error("something was thrown that is not a std::exception");
-    session.abort(static_cast<int>(base::ExitCode::bug));
+    end_all(session, watchdog, log, base::ExitCode::bug, "something was thrown that is not a std::exception");
   }
 }
 

@@ -1,5 +1,6 @@
-// own_error_rank start|end: a program of which one call to MPI fails on rank 1 alone: where the ranks come together, or
-// where they part after an error on which they agreed.
+// own_error_rank start|end|some: a program of which one call to MPI fails on rank 1 alone: where the ranks come
+// together (start), or where they part after an error on which they agreed (end). With `some`, ranks 1 to 3 have errors
+// of their own within a moment, of which the others know nothing.
 #include <string_view>
 
 #include <mpi.h>
@@ -33,8 +34,10 @@ int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
 // NOLINTEND(readability-identifier-naming)
 
 int main(int argc, char** argv) {
-  duplicates_fail = std::string_view(argv[argc - 1]) == "start";
-  return ddpm::run::run_program(argc, argv, [](const ddpm::run::Runtime& runtime) {
+  const std::string_view where = argv[argc - 1];
+  duplicates_fail = where == "start";
+  return ddpm::run::run_program(argc, argv, [&](const ddpm::run::Runtime& runtime) {
+    if (where == "some" && runtime.session.rank() > 0) throw ddpm::base::DatasetError("image 7 is damaged");
     barriers_fail = true;
     ddpm::comm::agree(runtime.session.world(), [] { throw ddpm::base::DatasetError("there is no set"); });
   });

@@ -245,6 +245,19 @@ class Fields(unittest.TestCase):
             self.assertIn("bad.h5", line, name)
             self.assertIn(phrase, line, name)
 
+    def test_ranks_that_read_the_same_image_say_its_error_once(self):
+        spoiled = self.values["condition"].copy()
+        spoiled[9, 3, 5, 1] = np.inf
+        path = write_set(WORK / "spoiled-condition.h5", {**self.values, "condition": spoiled})
+        for mesh in ({"tensor_size": 2}, {"pipeline_size": 4}, {"tensor_size": 2, "pipeline_size": 2}):
+            with self.subTest(mesh=mesh):
+                _, config = self.config("spoiled-condition", path, ["condition"], parallel=mesh, train={"steps": 10})
+                # Open MPI gives ranks time to say more, as it does by default.
+                process = ddpm("train", config, ranks=4, check=False, env={"OMPI_MCA_odls_base_sigkill_timeout": "5"})
+                said = [line for line in process.stderr.splitlines() if line.startswith("ddpm: ")]
+                self.assertEqual((process.returncode, sum("error" in line for line in said)), (3, 1), process.stderr)
+                self.assertIn("image 9 (number 9 of the dataset) holds inf in channel 1", said[-1])
+
     def test_truncated_files_are_refused(self):
         whole = self.path.read_bytes()
         for part in (2, 20, 60, 95):
