@@ -1,5 +1,7 @@
 #include "denoise/null_class.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ddpm::denoise {
@@ -18,6 +20,12 @@ void expect_room_for_null_class(const nn::UNet2DConfig& model, const data::Datas
       "{}: has {} classes, but with diffusion.class_dropout the last one of model.num_class_embeds = {} is the null "
       "class; wanted: model.num_class_embeds = {}",
       dataset.path().string(), classes, *model.num_class_embeds, classes + 1);
+}
+
+void expect_no_null_class(const nn::UNet2DConfig& model, const data::Dataset& dataset, const std::string& option) {
+  if (std::ranges::count(dataset.labels(), null_class(model)) == 0) return;
+  throw base::DatasetError("{}: holds the label {}, the null class itself, which {} cannot push away from",
+                           dataset.path().string(), null_class(model), option);
 }
 
 }  // namespace ddpm::denoise

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "data/dataset.h"
 #include "nn/config.h"
@@ -20,5 +21,8 @@ int64_t null_class(const nn::UNet2DConfig& model);
 
 /// Refuses a set one of whose classes, with images or only with a name, is the null class. Throws DatasetError.
 void expect_room_for_null_class(const nn::UNet2DConfig& model, const data::Dataset& dataset);
+
+/// Refuses, with DatasetError, a set one of whose labels is the null class, from which `option` shall guide away.
+void expect_no_null_class(const nn::UNet2DConfig& model, const data::Dataset& dataset, const std::string& option);
 
 }  // namespace ddpm::denoise

@@ -360,6 +360,7 @@ void SampleInputs::expect_droppable(const std::string& option) const {
     if (s.drops_class() && s.options.class_label == null_class(unet)) {
       throw base::ConfigError("{}: --class-label {} is the null class itself", option, *s.options.class_label);
     }
+    if (s.drops_class() && wants_labels(s.model, s.options)) expect_no_null_class(unet, *s.dataset, option);
     return;
   }
   if (!nn::is_class_conditional(unet) && !s.gives_conditions()) {

@@ -27,6 +27,7 @@ class RowMaker {
   }
 
  private:
+  using Place = EnsembleSums::Place;
   using OfBoth = double (*)(const MarginalSums&, Sums);
 
   Row& add(const std::string& name, Statistic value, const std::string& unit = {}) {
@@ -74,7 +75,7 @@ class RowMaker {
     return [at = *v_.ensemble, number](Sums samples, Sums /*data*/) { return number(at, samples); };
   }
   /// A mean over pixels, or over conditions, that is a score: less is better.
-  template <EnsembleSums::Place kSum, EnsembleSums::Place kCount>
+  template <Place kSum, Place kCount>
   void add_score(const std::string& name) {
     Row& row = add(
         name, of_ensemble([](const EnsembleSums& at, Sums sums) { return at.of(sums, kSum) / at.of(sums, kCount); }),
@@ -98,11 +99,11 @@ class RowMaker {
                     }),
                     v_.unit);
     rmse.distance = rmse.value;
-    add_score<crps, pixels>("crps");
-    if (v_.ensemble->members > 1) add_score<crps_fair, pixels>("crps_fair");
-    add_score<energy, conditions>("energy_score");
+    add_score<Place::crps, Place::pixels>("crps");
+    if (v_.ensemble->members > 1) add_score<Place::crps_fair, Place::pixels>("crps_fair");
+    add_score<Place::energy, Place::conditions>("energy_score");
     if (v_.ensemble->members > 1) {
-      add_score<energy_fair, conditions>("energy_score_fair");
+      add_score<Place::energy_fair, Place::conditions>("energy_score_fair");
       add_spread();
     }
   }

@@ -41,7 +41,7 @@ std::span<const float> row_of(const at::Tensor& rows, int64_t row) {
 
 }  // namespace
 
-NeighbourSearch::NeighbourSearch(at::Tensor queries, int64_t keep)
+NeighbourSearch::NeighbourSearch(const at::Tensor& queries, int64_t keep)
     : queries_(queries.contiguous()),
       squares_(queries_.square().sum(1)),
       keep_(keep),

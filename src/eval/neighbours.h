@@ -21,7 +21,7 @@ struct Neighbour {
 class NeighbourSearch {
  public:
   /// `queries` is float32 [Q, D].
-  NeighbourSearch(at::Tensor queries, int64_t keep);
+  NeighbourSearch(const at::Tensor& queries, int64_t keep);
 
   /// Looks at references [first, first + n), float32 [n, D] with n up to kReferenceBlock. A product in float32 chooses
   /// the few nearest of them, whose distances are then computed from the differences: equal pictures have distance 0.

@@ -92,6 +92,15 @@ class SampleInputs(unittest.TestCase):
                              "--format", "dataset")  # fmt: skip
         np.testing.assert_array_equal(read(dataset), read(option))
 
+    def test_guidance_cannot_leave_out_the_null_class(self):
+        holding = write_set("of-null-class.h5", labels=np.arange(COUNT) % (CLASSES + 1))
+        arguments = ("--condition", holding, "--guidance-scale", 2)
+        self.refused(self.sample(self.given, "of-null.npy", *arguments, check=False), 3, "of-null-class.h5",
+                     f"holds the label {CLASSES}, the null class itself")  # fmt: skip
+        label = ("--class-label", CLASSES, "--guidance-scale", 2)
+        self.refused(self.sample(self.classes, "of-null.npy", *label, check=False), 2, f"--class-label {CLASSES} is the null class")
+        self.sample(self.given, "of-null.npy", "--condition", holding)
+
     def test_a_model_folder_leaves_out_what_its_run_does(self):
         arguments = ("--condition", WORK / "plain.h5", "--guidance-scale", 2)
         for model in (self.kept, self.kept / "model"):
