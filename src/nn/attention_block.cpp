@@ -6,6 +6,7 @@
 
 #include "nn/ops/attention.h"
 #include "nn/ops/channel_bias.h"
+#include "nn/ops/row_order.h"
 
 namespace ddpm::nn {
 
@@ -34,13 +35,22 @@ at::Tensor AttentionBlock::forward(Branches branches, const ForwardContext& cont
   // Channels-last: pixels become rows of a matrix without a copy.
   const at::Tensor rows = normalised.permute({0, 2, 3, 1}).reshape({n, x.size(2) * x.size(3), channels});
   const Partition& partition = context.partition;
+  at::Tensor attended;
+  if (options_.in_any_order && rows.is_cpu() && partition.tiles() == 1 && !at::GradMode::is_enabled()) {
+    const SortedRows sorted = sort_rows(rows);
+    attended = at_former_places(attend(sorted.rows, partition), sorted.places);
+  } else {
+    attended = attend(rows, partition);
+  }
+  const at::Tensor y = attended.view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
+  return options_.output_scale == 1.0 ? y : y / options_.output_scale;
+}
+
+at::Tensor AttentionBlock::attend(const at::Tensor& rows, const Partition& partition) const {
   const auto [queries, keys, values] = project(partition.to_channel_parts(rows), partition);
   const int64_t heads_here = heads_ / to_q_.weight().split.parts;
-  const auto attend = for_inference_ && !at::GradMode::is_enabled() ? attention_inference : nn::attention;
-  const at::Tensor mixed = attend(queries, partition.gather(keys), partition.gather(values), heads_here);
-  const at::Tensor y =
-      to_out_.forward(mixed, partition).view({n, x.size(2), x.size(3), channels}).permute({0, 3, 1, 2}) + x;
-  return options_.output_scale == 1.0 ? y : y / options_.output_scale;
+  const auto mix = for_inference_ && !at::GradMode::is_enabled() ? attention_inference : nn::attention;
+  return to_out_.forward(mix(queries, partition.gather(keys), partition.gather(values), heads_here), partition);
 }
 
 /// On CPUs, whose cores three products fill as well as one, our attention wants its inputs contiguous.

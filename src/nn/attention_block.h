@@ -23,6 +23,9 @@ struct AttentionOptions {
   int64_t head_dim = 8;                  ///< channels that one head sees
   std::optional<GroupNormOptions> norm;  ///< absent: no normalisation
   double output_scale = 1.0;
+  /// Without gradients, on the CPU, an image that is rolled gives the rolled result, to the bit: see
+  /// nn/ops/row_order.h.
+  bool in_any_order = false;
 };
 
 class AttentionBlock {
@@ -38,6 +41,8 @@ class AttentionBlock {
   void prepare_for_inference() { for_inference_ = true; }
 
  private:
+  /// rows [N, positions, channels] -> the same shape, before the residual connection.
+  [[nodiscard]] at::Tensor attend(const at::Tensor& rows, const Partition& partition) const;
   [[nodiscard]] NormalisedSum normalise(Branches branches, const Partition& partition) const;
   /// Queries, keys and values [N, positions, heads * head_dim] of the heads that are here.
   [[nodiscard]] std::array<at::Tensor, 3> project(const at::Tensor& rows, const Partition& partition) const;

@@ -90,7 +90,10 @@ TEST(Inference, APreparedModelPredictsTheSame) {
     if (one.dtype == at::kFloat) {
       EXPECT_EQ(!at::equal(prepared, plain), one.differs);
     }
-    EXPECT_TRUE(at::equal(prediction_of(unet, x), plain)) << "with gradients it is the plain model";
+    // With gradients it is the plain model. Attention of periodic images sorts pixels where there are none.
+    const at::Tensor with_gradients = prediction_of(unet, x);
+    EXPECT_LE(difference(with_gradients, plain), 1e-5);
+    EXPECT_EQ(at::equal(with_gradients, plain), one.padding == "zeros");
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/pad.h>
 #include <ATen/ops/roll.h>
@@ -31,7 +33,7 @@ TEST(Periodic, ConvolutionsWrapAsCircularPaddingDoes) {
     for (const int64_t stride : {1, 2}) {
       for (const int64_t before : stride == 2 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1}) {
         at::Tensor padded = x;
-        const auto pad = [&](std::vector<int64_t> margins, bool periodic) {
+        const auto pad = [&](const std::vector<int64_t>& margins, bool periodic) {
           padded = at::pad(padded, margins, periodic ? "circular" : "constant");
         };
         pad({before, 1, 0, 0}, width);
@@ -60,6 +62,7 @@ UNet2DConfig small(std::vector<std::string> padding, int64_t downsample_padding)
 }
 
 struct Predicted {
+  at::Tensor drawn;  // without gradients
   at::Tensor y;
   at::Tensor gradient;  // of the input
 };
@@ -70,9 +73,13 @@ Predicted predict(const UNet2DConfig& config, const at::Tensor& x, const at::Ten
   allocate(unet.parameters(), at::kFloat);
   initialize(unet.parameters(), 5);
   const at::Tensor input = x.detach().clone().requires_grad_(true);
-  const at::Tensor y = unet.forward(input, at::full({x.size(0)}, 300, at::kLong), {}, {});
+  const auto forward = [&](const at::Tensor& of) {
+    return unet.forward(of, at::full({x.size(0)}, 300, at::kLong), {}, {});
+  };
+  const at::Tensor y = forward(input);
   (y * weights).sum().backward();
-  return {y.detach(), input.grad()};
+  const at::NoGradGuard no_grad;
+  return {forward(x), y.detach(), input.grad()};
 }
 
 TEST(Periodic, ThePredictionRollsWithTheImage) {
@@ -91,10 +98,30 @@ TEST(Periodic, ThePredictionRollsWithTheImage) {
         const double error = difference(seen.y, rolled(whole.y));
         const bool periodic = std::ranges::count(axes, axis) > 0;
         EXPECT_EQ(error < 1e-5, periodic) << error << " along axis " << axis << " by " << shift;
+        EXPECT_EQ(at::equal(seen.drawn, rolled(whole.drawn)), periodic) << "along axis " << axis << " by " << shift;
         if (periodic) {
+          EXPECT_LT(difference(seen.drawn, seen.y), 1e-5);
           EXPECT_LT(difference(seen.gradient, rolled(whole.gradient)), 1e-4);
         }
       }
+    }
+  }
+}
+
+TEST(Periodic, WithHeadsOfAllSizesToTheBit) {
+  const at::Tensor x = waves({3, 3, 16, 24}, 0.41);
+  for (const int64_t head_dim : {8, 16, 64, 128}) {
+    UNet2DConfig config = small({"periodic", "periodic"}, 1);
+    config.block_out_channels = {32, 128, 128};
+    config.attention_head_dim = head_dim;
+    const UNet2D unet(config);
+    allocate(unet.parameters(), at::kFloat);
+    initialize(unet.parameters(), 5);
+    const at::NoGradGuard no_grad;
+    const auto predict = [&](const at::Tensor& of) { return unet.forward(of, at::full({3}, 300, at::kLong), {}, {}); };
+    const at::Tensor whole = predict(x);
+    for (const int64_t shift : {4, 8, 12}) {
+      EXPECT_TRUE(at::equal(predict(at::roll(x, {shift, 8}, {2, 3})), at::roll(whole, {shift, 8}, {2, 3}))) << head_dim;
     }
   }
 }
