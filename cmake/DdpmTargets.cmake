@@ -4,9 +4,10 @@
 #   TORCH: links LibTorch and uses the shared precompiled header. There is no such library, nor test, with DDPM_TORCH=OFF.
 #   QUICK: it decides, calls and reports, and its own loops are short. It is compiled with -O1, which takes a third less time.
 # ddpm_add_test(NAME [TORCH] [MPI] [OPTIMIZED] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] [NOT_EMULATED ...] SOURCES ...
-#               [DEPENDS ...] [ARGS ...])
+#               [DEPENDS ...] [ARGS ...] [ARGS_ON_4 ...])
 #   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec. It is compiled without
 #   optimization, which halves the time of its build, unless it is OPTIMIZED (-O1): for tests that hold much computing themselves.
+#   ARGS_ON_4: arguments in place of ARGS on 4 ranks, for tests of which some alone want so many.
 #   NOT_EMULATED: tests, by GoogleTest's names, of a process's limits of memory and files, which an emulator exceeds by itself. They are
 #   left out where one runs the tests.
 # ddpm_add_gpu_test(NAME SOURCES ... [DEPENDS ...])
@@ -134,7 +135,7 @@ function(ddpm_add_library name)
 endfunction()
 
 function(ddpm_add_test name)
-  cmake_parse_arguments(arg "TORCH;MPI;OPTIMIZED" "TIMEOUT" "RANKS;LABELS;SOURCES;DEPENDS;ARGS;NOT_EMULATED" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;MPI;OPTIMIZED" "TIMEOUT" "RANKS;LABELS;SOURCES;DEPENDS;ARGS;ARGS_ON_4;NOT_EMULATED" ${ARGN})
   if(arg_TORCH AND NOT DDPM_TORCH)
     return()
   endif()
@@ -167,6 +168,9 @@ function(ddpm_add_test name)
   endif()
   target_link_libraries(${name} PRIVATE ddpm_test_mpi)
   foreach(ranks IN LISTS arg_RANKS)
+    if(ranks EQUAL 4 AND arg_ARGS_ON_4)
+      set(arg_ARGS ${arg_ARGS_ON_4})
+    endif()
     add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${DDPM_MPIEXEC_FLAGS} -np ${ranks} ${CMAKE_CROSSCOMPILING_EMULATOR}
                                              $<TARGET_FILE:${name}> ${arg_ARGS})
     set_tests_properties(

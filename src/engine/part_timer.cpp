@@ -35,7 +35,9 @@ const char* span_name(StepPart part) { return part == StepPart::optimizer ? "upd
 
 double PartTimer::lap() {
   if (device_ && !device_->is_cpu()) {
-    c10::impl::VirtualGuardImpl(device_->type()).synchronizeDevice(device_->index());
+    // Not the device: messages that are awaited ahead may depend on what this rank has yet to do.
+    const c10::impl::VirtualGuardImpl streams(device_->type());
+    streams.synchronizeStream(streams.getStream(*device_));
   }
   const base::Clock::time_point now = base::Clock::now();
   const double seconds = std::chrono::duration<double>(now - since_).count();

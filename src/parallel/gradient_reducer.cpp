@@ -184,7 +184,7 @@ void OverlappedReducer::launch(std::size_t segment) {
     transfer.stages.emplace_back(
         [this, received] { return groups_.replicate().all_reduce(buffer_of(received()), comm::ReduceOp::sum); });
   }
-  transfer.finish = [staged, first, target, received] {
+  const auto land = [staged, first, target, received] {
     const at::NoGradGuard guard;
     if (staged && !first) {
       target.add_(received());
@@ -192,15 +192,16 @@ void OverlappedReducer::launch(std::size_t segment) {
       target.copy_(received());
     }
   };
-  transfer.name = fmt::format("bucket {}, {} values", segment, range.size());
-  const std::string between_copies = transfer.name + ", between copies";
-  queue_.push(std::move(transfer));
   if (staged && last_ && replicas && sharded) {
-    queue_.push(
-        {.stages = {[this, target] { return groups_.replicate().all_reduce(buffer_of(target), comm::ReduceOp::sum); }},
-         .finish = {},
-         .name = between_copies});
+    transfer.stages.emplace_back([this, target, land] {
+      land();
+      return groups_.replicate().all_reduce(buffer_of(target), comm::ReduceOp::sum);
+    });
+  } else {
+    transfer.finish = land;
   }
+  transfer.name = fmt::format("bucket {}, {} values", segment, range.size());
+  queue_.push(std::move(transfer));
 }
 
 void OverlappedReducer::finalize() {

@@ -1,6 +1,7 @@
 #include "parallel/parameter_arena.h"
 
 #include <numeric>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -97,20 +98,21 @@ void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
 }
 
 void ParameterArena::bind() {
+  const auto bind_to = [](const at::Tensor& whole, int64_t begin, const ArenaEntry& entry) {
+    const at::Tensor run = whole.narrow(0, entry.range.begin - begin, entry.range.size());
+    *entry.value = view(run, entry).detach().set_requires_grad(true);
+  };
+  auto entry = entries_.begin();
   if (sharding_.cuts_weights()) {
-    for (const layout::Range& segment : layout_.segments()) {
-      unit_weights_.push_back(at::empty(
-          {segment.size()}, gradient_.options().dtype(working_.scalar_type())));  // untouched: it costs no memory
+    for (std::size_t unit = 0; unit < layout_.segments().size(); ++unit) {
+      const layout::Range segment = layout_.segments()[unit];
+      unit_weights_.push_back(at::empty({segment.size()}, gradient_.options().dtype(working_.scalar_type())));
+      for (; entry != entries_.end() && std::cmp_equal(entry->unit, unit); ++entry)
+        bind_to(unit_weights_.back(), segment.begin, *entry);
+      set_unit_present(unit, false);  // before the next one takes memory
     }
   }
-  for (const ArenaEntry& entry : entries_) {
-    const bool gathered = sharding_.cuts_weights();
-    const auto unit = static_cast<std::size_t>(entry.unit);
-    const at::Tensor& whole = gathered ? unit_weights_[unit] : working_;
-    const int64_t begin = entry.range.begin - (gathered ? layout_.segments()[unit].begin : 0);
-    *entry.value = view(whole.narrow(0, begin, entry.range.size()), entry).detach().set_requires_grad(true);
-  }
-  for (std::size_t unit = 0; unit < unit_weights_.size(); ++unit) set_unit_present(unit, false);
+  for (; entry != entries_.end(); ++entry) bind_to(working_, 0, *entry);
 }
 
 void ParameterArena::set_unit_present(std::size_t unit, bool present) {

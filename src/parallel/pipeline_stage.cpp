@@ -41,6 +41,7 @@ PipelineStage::PipelineStage(const nn::UNet2DConfig& model, at::ScalarType compu
       stage_(ranks.rank()),
       units_(stages_.at(static_cast<std::size_t>(stage_))),
       device_(device),
+      looks_ahead_(device.is_cpu()),
       partition_(partition),
       forward_(ranks, device),
       backward_(ranks, device) {}
@@ -118,7 +119,7 @@ nn::UnitState PipelineStage::take(nn::UnitState state, Pass& pass) {
   next_forward_.reset();
   DDPM_CHECK(arrival.flow == pass.flow, "images of other sizes than expected");
   forward_.wait_for(arrival.number);
-  if (forwards_left_ > 0 && --forwards_left_ > 0) next_forward_ = inputs(*pass.flow);
+  if (forwards_left_ > 0 && --forwards_left_ > 0 && looks_ahead_) next_forward_ = inputs(*pass.flow);
   pass.received = std::move(arrival.tensors);
   state.x = at::Tensor();
   state.skips.assign(pass.flow->skips, at::Tensor());
@@ -140,7 +141,7 @@ void PipelineStage::give(nn::UnitState& state, Pass& pass) {
     messages.push_back({value.stage, as_sent(tensor)});
   }
   forward_.send(messages, kStateTag);
-  if (backwards_left_ > 0 && !next_backward_) next_backward_ = gradients(*pass.flow);
+  if (backwards_left_ > 0 && looks_ahead_ && !next_backward_) next_backward_ = gradients(*pass.flow);
 }
 
 void PipelineStage::backward(const at::Tensor& objective) {
@@ -151,7 +152,7 @@ void PipelineStage::backward(const at::Tensor& objective) {
   next_backward_.reset();
   DDPM_CHECK(arrival.flow == pass.flow, "images of other sizes than expected");
   backward_.wait_for(arrival.number);
-  if (backwards_left_ > 0 && --backwards_left_ > 0) next_backward_ = gradients(*pass.flow);
+  if (backwards_left_ > 0 && --backwards_left_ > 0 && looks_ahead_) next_backward_ = gradients(*pass.flow);
   std::vector<at::Tensor> roots;
   std::vector<at::Tensor> of_roots = std::move(arrival.tensors);
   for (std::size_t i = 0; i < pass.given.size(); ++i) {
@@ -194,6 +195,7 @@ at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tens
 void PipelineStage::finish() {
   forward_.drain();
   backward_.drain();
+  looks_ahead_ = true;
 }
 
 void PipelineStage::trace(base::Trace* trace) {

@@ -81,6 +81,7 @@ class PipelineStage final : public nn::UnitExecutor {
   int64_t stage_;
   layout::Range units_;
   at::Device device_;
+  bool looks_ahead_;  ///< awaits what a pass needs while the one before is computed; on a device not in the first step
   const nn::Partition& partition_;
   StageMail forward_;
   StageMail backward_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include "parallel/tensor_buffer.h"
@@ -10,6 +11,7 @@ namespace ddpm::parallel {
 namespace {
 
 constexpr int64_t kNothing = -1;  // Before all numbers of transfers: it is waited for already.
+constexpr int kConnectTag = 5;
 
 }  // namespace
 
@@ -19,6 +21,22 @@ StageMail::StageMail(comm::Communicator& ranks, at::Device device) {
     to_.push_back({ranks.duplicate(), std::make_unique<TransferQueue>(queue_mode(/*overlap=*/true, device))});
   }
   own_ = &to_[static_cast<std::size_t>(ranks.rank())];
+  if (!device.is_cpu()) connect(ranks.rank(), device);
+}
+
+void StageMail::connect(int own, at::Device device) {
+  const at::Tensor bytes = at::zeros({std::ssize(to_)}, at::TensorOptions(at::kByte).device(device));
+  const auto byte_of = [&](int stage) { return bytes.narrow(0, stage, 1); };
+  for (int to = 0; std::cmp_less(to, to_.size()); ++to) {
+    std::vector<comm::Outgoing> out;
+    std::vector<comm::Incoming> in;
+    for (int from = 0; std::cmp_less(from, to_.size()); ++from) {
+      if (from == to) continue;
+      if (own == to) in.push_back({message_into(byte_of(from)), from, kConnectTag});
+      if (own == from) out.push_back({message_of(byte_of(from)), to, kConnectTag});
+    }
+    to_[static_cast<std::size_t>(to)].ranks->exchange(out, in).wait();
+  }
 }
 
 void StageMail::send(std::span<const StageMessage> messages, int tag) {

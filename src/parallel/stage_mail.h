@@ -42,6 +42,11 @@ class StageMail {
   void trace(base::Trace* trace);
 
  private:
+  /// NCCL connects two ranks at their first message, and holds the host until each of them has met all others that it
+  /// sends to or hears of in that call. In the midst of a step stages would wait for each other in a circle; here all
+  /// do so in one order.
+  void connect(int own, at::Device device);
+
   struct Way {
     std::unique_ptr<comm::Communicator> ranks;
     std::unique_ptr<TransferQueue> queue;

@@ -56,13 +56,23 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
   return bytes;
 }
 
+/// Stored micro-batches where the model computes. A GPU has one more than stages work on, and a recorded step keeps all
+/// of its own.
+int64_t batches(const Arrangement& a) {
+  if (!a.on_device) return 1;
+  const bool recorded =
+      a.parallelism.tiles == 1 && a.parallelism.pipeline_size == 1 && a.parallelism.offload == layout::Offload::none;
+  return a.parallelism.pipeline_size + 1 + (recorded ? a.accumulation_steps() : 0);
+}
+
 /// Float32 images beside the model: read, normalised, noise, noisy, prediction, target, and the loss's own. A point of
 /// a grid has its mean, deviation and the deviation's reciprocal where the model computes, and two of them on the host.
 int64_t images(const ModelSizes& model, const Arrangement& a) {
   constexpr int64_t kCopies = 8;
   const int64_t on_host = a.on_device ? 0 : a.read_ahead_bytes + a.held_bytes + 2 * kFloat * model.grid_points;
   const int64_t grids = 3 * kFloat * model.grid_points;
-  return a.parallelism.micro_size * (kCopies * kFloat * model.image_elements + model.image_bytes) + grids + on_host;
+  return a.parallelism.micro_size * (kCopies * kFloat * model.image_elements + batches(a) * model.image_bytes) + grids +
+         on_host;
 }
 
 }  // namespace
@@ -125,7 +135,9 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   memory.images = images(model, a);
   memory.process = process_bytes;
   const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // ranks of the first island, which saves most
-  memory.snapshot = a.on_device ? 0 : kFloat * (3 + a.averages + outer) * model.parameters / savers;
+  // A GPU brings one tensor at a time into the order in which it is written.
+  memory.snapshot =
+      kFloat * (a.on_device ? model.largest_parameter : (3 + a.averages + outer) * model.parameters / savers);
   memory.saved = a.saves_while_training ? memory.snapshot : 0;
   return memory;
 }

@@ -198,7 +198,8 @@ void take_snapshot(const engine::TrainingState& model, const Replica& replica, S
   const at::NoGradGuard no_grad;
   snapshot.state = engine::to_json(model.progress);
   snapshot.slices.clear();
-  device::CopyStream copies(model.arena.gradient().device());
+  if (!snapshot.copies) snapshot.copies = std::make_unique<device::CopyStream>(model.arena.gradient().device());
+  device::CopyStream& copies = *snapshot.copies;
   copies.after_caller();
   for (const auto& kind : saved_views(model, replica)) {
     for (const StateView& view : kind) {

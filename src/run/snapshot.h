@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "base/parameter_role.h"
 #include "checkpoint/config.h"
 #include "checkpoint/store.h"
+#include "device/copy_stream.h"
 #include "engine/training_state.h"
 #include "run/state_slices.h"
 #include "run/weight_choice.h"
@@ -42,6 +44,7 @@ struct Snapshot {
   std::vector<checkpoint::TensorSlice> slices;
   std::vector<at::Tensor> values;  ///< contiguous, one per slice
   base::Json state;
+  std::unique_ptr<device::CopyStream> copies;  ///< one for all: a GPU keeps memory for each stream
 
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };

@@ -148,6 +148,7 @@ bool DenoisingStep::begin(data::BatchLoader& loader) {
 }
 
 bool DenoisingStep::launch(data::BatchLoader& loader) {
+  held_.clear();  // those of a recording that was given up
   std::vector<at::Tensor> rows;
   const auto forward_backward = [&](int64_t /*micro*/, const at::Tensor& loss_factor) {
     const denoise::StoredBatch stored = next_batch(loader);

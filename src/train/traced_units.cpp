@@ -10,7 +10,10 @@
 namespace ddpm::train {
 
 double TracedUnits::now() const {
-  if (!device_.is_cpu()) c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
+  if (!device_.is_cpu()) {
+    const c10::impl::VirtualGuardImpl streams(device_.type());
+    streams.synchronizeStream(streams.getStream(device_));
+  }
   return base::steady_seconds();
 }
 

@@ -126,7 +126,16 @@ TEST_F(AsyncDevice, PartsOfBlocks) {
 
 TEST_F(AsyncDevice, StagesOfAPipeline) {
   if (ddpm::test::world().size() == 1) return;
-  expect_training_of_the_host({.parallel = "pipeline_size = 2", .recorded = false});
+  const std::string stages = fmt::format("pipeline_size = {}", ddpm::test::world().size());
+  expect_training_of_the_host({.parallel = stages, .recorded = false});
+}
+
+TEST_F(AsyncDevice, CopiesOfShards) {
+  if (ddpm::test::world().size() < 4) return;  // copies of two shards
+  for (int stage = 1; stage <= 3; ++stage) {
+    expect_training_of_the_host(
+        {.parallel = fmt::format("zero_stage = {}\nbucket_mib = 0.01\ndp_shard_size = 2", stage)});
+  }
 }
 
 /// Its memory may have been another tensor's before, and is the next one's afterwards.

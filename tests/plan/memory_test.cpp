@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ TEST(Memory, OffloadMovesStateToTheHostOfAGpuAndNowhereWithoutOne) {
   a.on_device = true;
   Arrangement kept = a;
   kept.parallelism.offload = layout::Offload::none;
-  const int64_t on_gpu = memory_of(model, kept, 0).total();
+  const int64_t on_gpu = memory_of(model, kept, 0).total() - model.image_bytes;  // offload records no step
   EXPECT_EQ(memory_of(model, a, 0).host, (4 + 8 + 4) * part);
   EXPECT_EQ(memory_of(model, a, 0).total(), on_gpu - (8 + 4) * part);
   a.parallelism.offload = layout::Offload::parameters;
@@ -147,7 +148,29 @@ TEST(Memory, GridsAndHeldImagesCount) {
   model.grid_points = 1000;  // three float32 numbers each where the model computes, two on the host
   EXPECT_EQ(memory_of(model, host, 0).images, images + 5'020'000);
   host.on_device = true;
-  EXPECT_EQ(memory_of(model, host, 0).images, images + 12'000);
+  EXPECT_EQ(memory_of(model, host, 0).images, images + 12'000 + 2 * model.image_bytes);  // two that are being copied
+}
+
+TEST(Memory, StoredBatchesOnAGpuCount) {
+  const ModelSizes model = model_of(4, kBlock);
+  const auto batches = [&](layout::Parallelism parallelism) {
+    Arrangement a{.ranks_per_node = 4, .parallelism = std::move(parallelism)};
+    a.parallelism.global_size = 32;
+    a.parallelism.micro_size = 2;
+    const int64_t on_host = memory_of(model, a, 0).images;
+    a.on_device = true;
+    return 1 + (memory_of(model, a, 0).images - on_host) / (2 * model.image_bytes);
+  };
+  EXPECT_EQ(batches({}), 2 + 4);  // those on their way, and those of a recorded step
+  EXPECT_EQ(batches({.offload = layout::Offload::optimizer}), 2);
+  EXPECT_EQ(batches({.tiles = 4}), 2);
+  EXPECT_EQ(batches({.pipeline_size = 4}), 5);
+}
+
+TEST(Memory, ACheckpointOnAGpuOrdersOneTensorAtATime) {
+  ModelSizes model = model_of(4, kBlock);
+  model.largest_parameter = 100;
+  EXPECT_EQ(memory_of(model, {.on_device = true}, 0).snapshot, 400);
 }
 
 TEST(Memory, ActivationsGrowWithTheMicroBatch) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,11 @@ struct Collectives {
   int64_t done = 0;
 
   [[nodiscard]] int64_t given() const { return done + std::ssize(under_way); }
+  /// Whether so many are finished, without waiting for them.
+  [[nodiscard]] bool finished(int64_t count) {
+    for (; done < count && under_way.front().test(); ++done) under_way.pop_front();
+    return done >= count;
+  }
   void finish(int64_t count) {
     for (; done < count; ++done) {
       under_way.front().wait();
@@ -49,6 +55,7 @@ struct FakeEvent {
 };
 FakeEvent& event_of(cudaEvent_t event) { return *reinterpret_cast<FakeEvent*>(event); }
 std::size_t number_of(cudaStream_t stream) { return reinterpret_cast<std::size_t>(stream) - 1; }
+// NOLINTNEXTLINE(performance-no-int-to-ptr): a handle is opaque
 cudaStream_t handle_of(std::size_t stream) { return reinterpret_cast<cudaStream_t>(stream + 1); }
 c10::cuda::CUDAStream stream_of(std::size_t number) {
   return c10::cuda::CUDAStream(
@@ -60,10 +67,38 @@ comm::Communicator* host = nullptr;
 
 struct FakeComm {
   std::unique_ptr<comm::Communicator> host;
+  std::unique_ptr<comm::Communicator> out_of_band;
+  std::set<int> sent_to = {};
+  std::set<int> heard_of = {};
 };
-comm::Communicator& host_of(ncclComm_t comm) { return *reinterpret_cast<FakeComm*>(comm)->host; }
+FakeComm& comm_of(ncclComm_t comm) { return *reinterpret_cast<FakeComm*>(comm); }
+comm::Communicator& host_of(ncclComm_t comm) { return *comm_of(comm).host; }
 ncclComm_t handle_of(std::unique_ptr<comm::Communicator> made) {
-  return reinterpret_cast<ncclComm_t>(new FakeComm{std::move(made)});
+  auto out_of_band = made->duplicate();
+  return reinterpret_cast<ncclComm_t>(new FakeComm{std::move(made), std::move(out_of_band)});
+}
+
+/// As NCCL does at the first message between two ranks: the host waits until both, and all others of its call, are
+/// there.
+void connect(ncclComm_t comm, const std::vector<comm::Outgoing>& out, const std::vector<comm::Incoming>& in) {
+  constexpr int kAsks = 1;
+  constexpr int kAnswers = 2;
+  FakeComm& fake = comm_of(comm);
+  std::array<std::byte, 1> said{};
+  std::vector<std::byte> heard(out.size() + in.size());
+  std::vector<comm::Outgoing> to;
+  std::vector<comm::Incoming> from;
+  const auto meet = [&](int other, int own_tag, int other_tag) {
+    to.push_back({{said.data(), 1, base::DType::u8}, other, own_tag});
+    from.push_back({{&heard[from.size()], 1, base::DType::u8}, other, other_tag});
+  };
+  for (const auto& message : out) {
+    if (fake.sent_to.insert(message.to).second) meet(message.to, kAsks, kAnswers);
+  }
+  for (const auto& message : in) {
+    if (fake.heard_of.insert(message.from).second) meet(message.from, kAnswers, kAsks);
+  }
+  if (!to.empty()) fake.out_of_band->exchange(to, from).wait();
 }
 
 base::DType dtype_of(ncclDataType_t type) {
@@ -183,7 +218,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  collectives.at(event_of(event).stream).finish(event_of(event).given);
+  if (!collectives.at(event_of(event).stream).finished(event_of(event).given)) return cudaErrorNotReady;
   return order().host_knows(event_of(event).mark, event_of(event).asked++) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
@@ -262,6 +297,7 @@ ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, in
                       cudaStream_t stream) {
   const auto buffer = buffer_of(in, count, type);
   if (!group.open) {
+    connect(comm, {{.buffer = buffer, .to = to}}, {});
     return run("ncclSend", {range_of(buffer, false)}, stream, [&] { return host_of(comm).send(buffer, to, 0); });
   }
   group.comm = comm;
@@ -273,6 +309,7 @@ ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int fro
                       cudaStream_t stream) {
   const auto buffer = buffer_of(out, count, type);
   if (!group.open) {
+    connect(comm, {}, {{.buffer = buffer, .from = from}});
     return run("ncclRecv", {range_of(buffer, true)}, stream, [&] { return host_of(comm).receive(buffer, from, 0); });
   }
   group.comm = comm;
@@ -284,6 +321,7 @@ ncclResult_t ncclGroupEnd() {
   if (!group.open) return ncclInvalidUsage;
   const Group done = std::exchange(group, {});
   if (done.comm == nullptr) return ncclSuccess;
+  connect(done.comm, done.out, done.in);
   std::vector<Range> ranges;
   for (const auto& message : done.out) ranges.push_back(range_of(message.buffer, false));
   for (const auto& message : done.in) ranges.push_back(range_of(message.buffer, true));

@@ -25,9 +25,21 @@ namespace {
 
 constexpr int64_t kTaps = 4;
 
+/// What avg_pool3d computes, whose gradient on GPUs has no fixed order.
+at::Tensor means_of_eight(const at::Tensor& volume) {
+  at::Tensor pairs = volume;
+  for (const int64_t dim : {4, 3, 2}) {
+    const int64_t half = volume.size(dim) / 2;
+    pairs = pairs.narrow(dim, 0, 2 * half).unflatten(dim, {half, 2});
+  }
+  return pairs.mean(at::IntArrayRef{3, 5, 7});
+}
+
 at::Tensor box_of_volume(const at::Tensor& x, Resampling resampling, int64_t depth) {
   const at::Tensor volume = volume_of(x, depth);
-  if (resampling == Resampling::down) return image_of_volume(at::avg_pool3d(volume, 2, 2));
+  if (resampling == Resampling::down) {
+    return image_of_volume(computes_as_on_cuda(x) ? means_of_eight(volume) : at::avg_pool3d(volume, 2, 2));
+  }
   return image_of_volume(at::upsample_nearest3d(volume, {2 * depth, 2 * volume.size(3), 2 * volume.size(4)}));
 }
 
@@ -50,9 +62,12 @@ at::Tensor filter_of(const at::Tensor& x, double gain) {
 /// x with one more pixel on both sides of an axis, as in a mirror that stands on the image's outermost pixels.
 Halo mirrored(const at::Tensor& x, ImageAxis axis, const Partition& partition) {
   Halo halo = partition.halo(x, axis, 1, 1);
-  if (!halo.attached) return halo;
   const auto dim = static_cast<int64_t>(axis);
   const int64_t extent = x.size(dim);
+  if (!halo.attached && computes_as_on_cuda(x)) {  // the gradient of reflection_pad2d has no fixed order there
+    return {at::cat({x.narrow(dim, 1, 1), x, x.narrow(dim, extent - 2, 1)}, dim), true};
+  }
+  if (!halo.attached) return halo;
   const TilePlace place = partition.place(axis, extent);
   // They are the halo's, which holds the neighbour's pixels even where the tile is one pixel wide.
   const at::Tensor before = halo.x.narrow(dim, place.first == 0 ? 2 : 0, 1);
