@@ -168,11 +168,12 @@ function(ddpm_add_test name)
   endif()
   target_link_libraries(${name} PRIVATE ddpm_test_mpi)
   foreach(ranks IN LISTS arg_RANKS)
+    set(arguments ${arg_ARGS})
     if(ranks EQUAL 4 AND arg_ARGS_ON_4)
-      set(arg_ARGS ${arg_ARGS_ON_4})
+      set(arguments ${arg_ARGS_ON_4})
     endif()
     add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${DDPM_MPIEXEC_FLAGS} -np ${ranks} ${CMAKE_CROSSCOMPILING_EMULATOR}
-                                             $<TARGET_FILE:${name}> ${arg_ARGS})
+                                             $<TARGET_FILE:${name}> ${arguments})
     set_tests_properties(
       ${name}.np${ranks}
       PROPERTIES TIMEOUT ${arg_TIMEOUT}

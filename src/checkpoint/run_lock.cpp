@@ -194,9 +194,9 @@ void RunLock::abandon() noexcept {
 }
 
 RunLock::~RunLock() {
-  if (!lease_ || !files_->exists(path_)) return;  // another rank, which has an error as well, may have removed it
+  if (!lease_) return;
   try {
-    lease_->remove();
+    if (files_->exists(path_)) lease_->remove();  // another rank, which has an error as well, may have removed it
   } catch (const std::exception& error) {
     logger_->warn("{}", error.what());
   }

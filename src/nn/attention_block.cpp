@@ -36,7 +36,8 @@ at::Tensor AttentionBlock::forward(Branches branches, const ForwardContext& cont
   const at::Tensor rows = normalised.permute({0, 2, 3, 1}).reshape({n, x.size(2) * x.size(3), channels});
   const Partition& partition = context.partition;
   at::Tensor attended;
-  if (options_.in_any_order && rows.is_cpu() && partition.tiles() == 1 && !at::GradMode::is_enabled()) {
+  const bool whole = partition.tiles() == 1 && partition.channel_parts() == 1;
+  if (options_.in_any_order && rows.is_cpu() && whole && !at::GradMode::is_enabled()) {
     const SortedRows sorted = sort_rows(rows);
     attended = at_former_places(attend(sorted.rows, partition), sorted.places);
   } else {

@@ -86,6 +86,7 @@ at::Tensor PipelineStage::memory_for(const StageValue& value) const {
 
 void PipelineStage::expect(int64_t passes) {
   DDPM_CHECK(passes_.empty() && forwards_left_ == 0 && backwards_left_ == 0, "passes that were expected are not made");
+  expected_ = true;
   forwards_left_ = stage_ > 0 ? passes : 0;
   backwards_left_ = passes;
 }
@@ -195,7 +196,8 @@ at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tens
 void PipelineStage::finish() {
   forward_.drain();
   backward_.drain();
-  looks_ahead_ = true;
+  looks_ahead_ = device_.is_cpu() || expected_;
+  expected_ = false;
 }
 
 void PipelineStage::trace(base::Trace* trace) {

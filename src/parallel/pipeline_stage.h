@@ -81,7 +81,10 @@ class PipelineStage final : public nn::UnitExecutor {
   int64_t stage_;
   layout::Range units_;
   at::Device device_;
-  bool looks_ahead_;  ///< awaits what a pass needs while the one before is computed; on a device not in the first step
+  /// Whether what a pass needs is awaited while the one before is computed. Not on a device in the first step, nor in
+  /// one after a validation: it may take and give back memory, which waits for all messages that are awaited.
+  bool looks_ahead_;
+  bool expected_ = false;  ///< passes of a step, since finish()
   const nn::Partition& partition_;
   StageMail forward_;
   StageMail backward_;

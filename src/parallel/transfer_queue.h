@@ -25,8 +25,8 @@
 namespace ddpm::parallel {
 
 struct Transfer {
-  /// Each starts one collective; the next begins when it is complete. They, or `finish`, own the tensors whose memory
-  /// is used: if the program ends in an error, it outlives everything else.
+  /// Each starts one collective, after work of its own where it has some; the next begins when it is complete. They, or
+  /// `finish`, own the tensors whose memory is used: if the program ends in an error, it outlives everything else.
   std::vector<std::function<comm::Work()>> stages;
   /// Called after the last stage: in Mode::thread by the queue's thread, and otherwise by the caller of push or of a
   /// wait.

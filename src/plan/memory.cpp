@@ -138,7 +138,7 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   // A GPU brings one tensor at a time into the order in which it is written.
   memory.snapshot =
       kFloat * (a.on_device ? model.largest_parameter : (3 + a.averages + outer) * model.parameters / savers);
-  memory.saved = a.saves_while_training ? memory.snapshot : 0;
+  memory.saved = a.saves_while_training || a.on_device ? memory.snapshot : 0;
   return memory;
 }
 

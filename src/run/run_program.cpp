@@ -24,8 +24,10 @@
 namespace ddpm::run {
 namespace {
 
-/// The rank whose error is said ends all others before that, unless it has died.
-constexpr auto kTimeToBeEnded = std::chrono::seconds(5);
+/// The rank whose error is said ends all others long before that, unless it has died.
+constexpr auto kTimeToBeEnded = std::chrono::seconds(30);
+/// What ranks find when another one leaves comes later than its own error, which is the one to be said.
+constexpr auto kTimeForTheCause = std::chrono::seconds(2);
 
 /// Whether an error of LibTorch's or of C++ says that an allocation failed.
 bool is_out_of_memory(const std::string& what) {
@@ -66,11 +68,11 @@ int end_together(comm::MpiSession& session, std::optional<comm::Watchdog>& watch
 /// Ends all ranks for an error that this one has. Others may have the same, or one that comes of it: one is said.
 [[noreturn]] void end_all(comm::MpiSession& session, std::optional<comm::Watchdog>& watchdog, const base::Logger& log,
                           base::ExitCode code, const std::string& what) {
-  if (!watchdog || session.size() == 1 || watchdog->is_first_to_fail()) {
-    log.error("{}", what);
-  } else {
-    std::this_thread::sleep_for(kTimeToBeEnded);
+  if (watchdog && session.size() > 1) {
+    if (code == base::ExitCode::communication) std::this_thread::sleep_for(kTimeForTheCause);
+    if (!watchdog->is_first_to_fail()) std::this_thread::sleep_for(kTimeToBeEnded);
   }
+  log.error("{}", what);
   session.abort(static_cast<int>(code));
 }
 

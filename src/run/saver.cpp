@@ -64,7 +64,7 @@ void Saver::save(const engine::TrainingState& state, const Replica& replica, con
   }
   write();
   drain();
-  snapshot_ = {};
+  snapshot_.values.clear();
 }
 
 void Saver::write() noexcept {

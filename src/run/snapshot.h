@@ -43,7 +43,7 @@ struct ModelTensor {
 struct Snapshot {
   std::vector<checkpoint::TensorSlice> slices;
   std::vector<at::Tensor> values;  ///< contiguous, one per slice
-  base::Json state;
+  base::Json state = base::Json::object();
   std::unique_ptr<device::CopyStream> copies;  ///< one for all: a GPU keeps memory for each stream
 
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;

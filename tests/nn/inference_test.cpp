@@ -93,7 +93,9 @@ TEST(Inference, APreparedModelPredictsTheSame) {
     // With gradients it is the plain model. Attention of periodic images sorts pixels where there are none.
     const at::Tensor with_gradients = prediction_of(unet, x);
     EXPECT_LE(difference(with_gradients, plain), 1e-5);
-    EXPECT_EQ(at::equal(with_gradients, plain), one.padding == "zeros");
+    if (one.padding == "zeros") {
+      EXPECT_TRUE(at::equal(with_gradients, plain));
+    }
   }
 }
 
