@@ -1,8 +1,7 @@
 #include "engine/part_timer.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include "base/error.h"
+#include "device/current_stream.h"
 #include "device/ranges.h"
 
 namespace ddpm::engine {
@@ -34,11 +33,7 @@ const char* span_name(StepPart part) { return part == StepPart::optimizer ? "upd
 }  // namespace
 
 double PartTimer::lap() {
-  if (device_ && !device_->is_cpu()) {
-    // Not the device: messages that are awaited ahead may depend on what this rank has yet to do.
-    const c10::impl::VirtualGuardImpl streams(device_->type());
-    streams.synchronizeStream(streams.getStream(*device_));
-  }
+  if (device_) device::wait_for_current_stream(*device_);
   const base::Clock::time_point now = base::Clock::now();
   const double seconds = std::chrono::duration<double>(now - since_).count();
   since_ = now;

@@ -20,12 +20,11 @@ namespace ddpm::nn {
 
 struct AttentionOptions {
   int64_t channels = 0;
-  int64_t head_dim = 8;                  ///< channels that one head sees
-  std::optional<GroupNormOptions> norm;  ///< absent: no normalisation
+  int64_t head_dim = 8;  ///< channels that one head sees
+  /// Absent: no normalisation. With `in_any_order`, an image that is rolled gives the rolled result to the bit, on CPUs
+  /// and without gradients: see nn/ops/row_order.h.
+  std::optional<GroupNormOptions> norm;
   double output_scale = 1.0;
-  /// Without gradients, on the CPU, an image that is rolled gives the rolled result, to the bit: see
-  /// nn/ops/row_order.h.
-  bool in_any_order = false;
 };
 
 class AttentionBlock {

@@ -3,17 +3,14 @@
 #include <utility>
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "base/clock.h"
+#include "device/current_stream.h"
 
 namespace ddpm::train {
 
 double TracedUnits::now() const {
-  if (!device_.is_cpu()) {
-    const c10::impl::VirtualGuardImpl streams(device_.type());
-    streams.synchronizeStream(streams.getStream(device_));
-  }
+  device::wait_for_current_stream(device_);
   return base::steady_seconds();
 }
 
