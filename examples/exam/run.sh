@@ -16,6 +16,12 @@ examine() {
   shift 4
   local runs=runs/exam/$theory
   mkdir -p "$runs"
+  [ -e "$runs/count" ] || echo "$count" >"$runs/count"
+  if [ "$(cat "$runs/count")" -ne "$count" ]; then
+    printf '%s: %s holds an exam with %s configurations; wanted: %s (remove it, or move it away)\n' "$0" "$runs" "$(cat "$runs/count")" \
+      "$count" >&2
+    exit 2
+  fi
 
   say "$theory: configurations"
   # shellcheck disable=SC2086

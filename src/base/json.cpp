@@ -42,22 +42,26 @@ class Cursor {
 };
 
 // Builds the value from parse events, so that limits stop the parser before memory is spent.
-class Builder : public nlohmann::json_sax<Json> {
+template <typename AnyJson>
+class Builder : public nlohmann::json_sax<AnyJson> {
  public:
+  using Sax = nlohmann::json_sax<AnyJson>;
+  using string_t = typename Sax::string_t;  // NOLINT(readability-identifier-naming): the library's name
+
   Builder(const char* begin, const JsonLimits& limits) : begin_(begin), at_(begin), limits_(limits) {}
 
   const char** shared_position() { return &at_; }
-  Json take() { return std::move(root_); }
+  AnyJson take() { return std::move(root_); }
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool number_integer(typename Sax::number_integer_t value) override { return add(value); }
+  bool number_unsigned(typename Sax::number_unsigned_t value) override { return add(value); }
+  bool number_float(typename Sax::number_float_t value, const string_t& /*text*/) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t& /*value*/) override { fail("binary value"); }
-  bool start_object(std::size_t /*count*/) override { return open(Json::object()); }
-  bool start_array(std::size_t /*count*/) override { return open(Json::array()); }
+  bool binary(typename Sax::binary_t& /*value*/) override { fail("binary value"); }
+  bool start_object(std::size_t /*count*/) override { return open(AnyJson::object()); }
+  bool start_array(std::size_t /*count*/) override { return open(AnyJson::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
@@ -80,13 +84,13 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   template <typename T>
-  Json* place(T&& value) {
+  AnyJson* place(T&& value) {
     if (++values_ > limits_.max_values) fail(fmt::format("more than {} values", limits_.max_values));
     if (open_.empty()) {
       root_ = std::forward<T>(value);
       return &root_;
     }
-    Json& parent = *open_.back();
+    AnyJson& parent = *open_.back();
     if (parent.is_array()) return &parent.emplace_back(std::forward<T>(value));
     return &(parent[key_] = std::forward<T>(value));
   }
@@ -97,7 +101,7 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool open(Json container) {
+  bool open(AnyJson container) {
     if (static_cast<int>(open_.size()) >= limits_.max_depth) {
       fail(fmt::format("nested more than {} levels deep", limits_.max_depth));
     }
@@ -114,14 +118,13 @@ class Builder : public nlohmann::json_sax<Json> {
   const char* at_;
   JsonLimits limits_;
   std::size_t values_ = 0;
-  Json root_;
+  AnyJson root_;
   std::string key_;
-  std::vector<Json*> open_;  // a container's children move only while it is the innermost one, so these stay valid
+  std::vector<AnyJson*> open_;  // a container's children move only while it is the innermost one, so these stay valid
 };
 
-}  // namespace
-
-Json parse_json(std::string_view text, const JsonLimits& limits) {
+template <typename AnyJson>
+AnyJson parse(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
     throw std::invalid_argument(
         fmt::format("{} bytes of JSON, at most {} are accepted", text.size(), limits.max_bytes));
@@ -130,10 +133,18 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   if (const std::size_t at = text.find('\0'); at != std::string_view::npos) {
     throw std::invalid_argument(fmt::format("byte {}: syntax error, a zero byte", at));
   }
-  Builder builder(text.data(), limits);
+  Builder<AnyJson> builder(text.data(), limits);
   const char** position = builder.shared_position();
-  Json::sax_parse(Cursor(text.data(), position), Cursor(text.data() + text.size(), position), &builder);
+  AnyJson::sax_parse(Cursor(text.data(), position), Cursor(text.data() + text.size(), position), &builder);
   return builder.take();
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const JsonLimits& limits) { return parse<Json>(text, limits); }
+
+OrderedJson parse_ordered_json(std::string_view text, const JsonLimits& limits) {
+  return parse<OrderedJson>(text, limits);
 }
 
 std::string excerpt(const Json& json) {

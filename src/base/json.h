@@ -22,6 +22,8 @@ struct JsonLimits {
 /// Parses `text`; throws std::invalid_argument with position and reason for bad syntax, duplicate keys, or more than
 /// the limits. Callers turn it into their own typed error with the file's path.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
+/// The same with the keys in their order, for small texts: the time grows with the square of an object's keys.
+OrderedJson parse_ordered_json(std::string_view text, const JsonLimits& limits);
 
 /// Returns a value as JSON text for an error line, cut to a readable length.
 std::string excerpt(const Json& json);

@@ -75,6 +75,11 @@ void declare_eval_fields(const Subcommand& eval, Command& command) {
                 "Take samples of conditions for one draw, and compare distributions alone")
       .excludes(members);
   fields
+      .add("--block", &request.block,
+           "Successive images of the data whose errors go together, such as the hours of a day: left out as one")
+      .accept(IntegerRange{1, int64_t{1} << 20})
+      .show_default();
+  fields
       .add("--samples-hold", &request.units,
            "Values in the data's units (stored: ddpm sample --denormalize), or in the model's range (model). auto: "
            "stored where the set records transforms; an .npy is in the model's range")

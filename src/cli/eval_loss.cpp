@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/named.h"
 #include "cli/dataset_arguments.h"
@@ -22,9 +23,9 @@ namespace {
 constexpr int64_t kMostLevels = 1000;
 
 struct LossArguments {
-  base::Path model;
+  std::vector<base::Path> models;
   std::string weights;
-  base::Path other;
+  std::vector<base::Path> others;
   std::string other_weights;
   std::optional<std::string> adapter_base;
   device::DeviceChoice device = device::DeviceChoice::automatic;
@@ -49,33 +50,37 @@ void run_loss(Context& context, LossArguments& arguments) {
   device::set_up_host_memory(device::FreedMemory::kept);
   device::start_threads(arguments.threads, context.session);
   context.enter("loading the model");
-  const auto load = [&](const base::Path& path, const std::string& weights, const char* weights_option) {
-    return eval::load_loss_model(path, weights, context, options.device,
-                                 {.weights_option = weights_option, .adapter_base = arguments.adapter_base});
+  const auto load = [&](const std::vector<base::Path>& paths, const std::string& weights, const char* weights_option) {
+    eval::LossSide side;
+    for (const base::Path& path : paths) {
+      side.models.push_back(
+          eval::load_loss_model(path, weights, context, options.device,
+                                {.weights_option = weights_option, .adapter_base = arguments.adapter_base}));
+    }
+    return side;
   };
-  const eval::LossModel model = load(arguments.model, arguments.weights, "--weights");
-  std::optional<eval::LossModel> other;
-  if (!arguments.other.empty()) {
-    other.emplace(load(arguments.other, arguments.other_weights, "--against-weights"));
-    comm::agree(world, [&] { eval::expect_same_loss(model, *other); });
+  eval::LossSide models = load(arguments.models, arguments.weights, "--weights");
+  eval::LossSide others = load(arguments.others, arguments.other_weights, "--against-weights");
+  comm::agree(world, [&] {
+    bool adapted = false;
+    for (const eval::LossSide* side : {&models, &others}) {
+      for (const eval::LossModel& model : side->models) {
+        eval::expect_same_loss(models.models.front(), model, side == &models ? "--model" : "--against");
+        adapted = adapted || model.model.adapters;
+      }
+    }
+    denoise::expect_use_of_base(arguments.adapter_base, adapted, arguments.models.front());
+  });
+  for (eval::LossSide* side : {&models, &others}) {
+    for (const eval::LossModel& model : side->models) {
+      context.enter("the losses of " + model.path);
+      LazyBar bar("eval loss", context.log.speaks(), "batch");
+      side->losses.push_back(
+          eval::measure_losses(model, options, context, [&](int64_t done, int64_t total) { bar.update(done, total); }));
+    }
   }
-  comm::agree(world, [&] {
-    const bool adapted = model.model.adapters || (other && other->model.adapters);
-    denoise::expect_use_of_base(arguments.adapter_base, adapted, arguments.model);
-  });
-  const auto measure = [&](const eval::LossModel& measured) {
-    context.enter("the losses of " + measured.path);
-    LazyBar bar("eval loss", context.log.speaks(), "batch");
-    return eval::measure_losses(measured, options, context,
-                                [&](int64_t done, int64_t total) { bar.update(done, total); });
-  };
-  const eval::LossTable losses = measure(model);
-  std::optional<eval::LossTable> other_losses;
-  if (other) other_losses = measure(*other);
   eval::Result result;
-  comm::agree(world, [&] {
-    result = eval::loss_result(model, losses, other ? &*other : nullptr, other ? &*other_losses : nullptr, options);
-  });
+  comm::agree(world, [&] { result = eval::loss_result(models, others, options); });
   deliver(context, result, arguments.result);
 }
 
@@ -105,11 +110,15 @@ void declare_eval_loss(const Subcommand& eval, Command& command) {
   const auto arguments = std::make_shared<LossArguments>();
   const Subcommand loss =
       eval.add_subcommand("loss", "The loss of a model on held-out images, by noise level, quartile and variable");
-  loss.add("--model", &arguments->model, "A run, a checkpoint, or a diffusers model folder").required();
+  loss.add("--model", &arguments->models,
+           "A run, a checkpoint, or a diffusers model folder; several that are one to the result, such as one of each "
+           "seed")
+      .required();
   loss.add("--weights", &arguments->weights, kWeightsHelp);
   loss.add("--base", &arguments->adapter_base, kBaseHelp);
-  const Option against = loss.add("--against", &arguments->other,
-                                  "Another model with the same loss: compared on the same images and noise");
+  const Option against =
+      loss.add("--against", &arguments->others,
+               "Another model with the same loss, or several: compared on the same images and noise");
   loss.add("--against-weights", &arguments->other_weights, "Which weights of --against, as for --weights")
       .needs(against);
   loss.add("--data", &arguments->options.data, "Images that the model was not trained on: what data.validation takes")

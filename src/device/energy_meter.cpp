@@ -75,10 +75,15 @@ std::vector<EnergyCounter> rapl_counters(const base::Path& powercap) {
 }  // namespace
 
 EnergyCounter::EnergyCounter(std::function<std::optional<uint64_t>()> read, uint64_t range, double joules_per_unit)
-    : read_(std::move(read)), range_(range), joules_per_unit_(joules_per_unit), last_(read_()) {}
+    : read_(std::move(read)),
+      range_(range),
+      joules_per_unit_(joules_per_unit),
+      last_(read_()),
+      answers_(last_.has_value()) {}
 
 void EnergyCounter::update() {
   const auto now = read_();
+  answers_ = now.has_value();
   if (!now) return;
   if (*now >= *last_) {
     units_ += *now - *last_;
@@ -120,7 +125,10 @@ void EnergyMeter::update() {
 std::optional<double> EnergyMeter::joules() const {
   if (counters_.empty()) return std::nullopt;
   double sum = 0.0;
-  for (const EnergyCounter& counter : counters_) sum += counter.joules();
+  for (const EnergyCounter& counter : counters_) {
+    if (!counter.answers()) return std::nullopt;
+    sum += counter.joules();
+  }
   return sum;
 }
 

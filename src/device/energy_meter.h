@@ -40,6 +40,8 @@ class EnergyCounter {
   EnergyCounter(std::function<std::optional<uint64_t>()> read, uint64_t range, double joules_per_unit);
   /// Whether the first reading worked.
   [[nodiscard]] bool works() const { return last_.has_value(); }
+  /// Whether the last reading worked. What a counter used while it did not answer is counted when it does again.
+  [[nodiscard]] bool answers() const { return answers_; }
   /// To be called at least once within the time in which the counter begins anew.
   void update();
   [[nodiscard]] double joules() const { return static_cast<double>(units_) * joules_per_unit_; }
@@ -49,6 +51,7 @@ class EnergyCounter {
   uint64_t range_;
   double joules_per_unit_;
   std::optional<uint64_t> last_;
+  bool answers_;
   uint64_t units_ = 0;
 };
 
@@ -66,6 +69,7 @@ class EnergyMeter {
   /// "pm_counters", "RAPL", "NVML", "RAPL + NVML", or "" when there is no counter that may be read.
   [[nodiscard]] const std::string& source() const { return source_; }
   void update();
+  /// Nothing without counters, and while one of them does not answer: the sum of the others would be too small.
   [[nodiscard]] std::optional<double> joules() const;
 
  private:

@@ -77,6 +77,11 @@ Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, cons
   std::vector<int64_t> condition;
   std::vector<int64_t> member;
   if (members) {
+    comm::agree(comm, [&] {
+      if (count % *members == 0) return;
+      throw DatasetError("--members {}: {} holds {}, wanted: a multiple", *members, path,
+                         base::counted(count, "sample"));
+    });
     for (int64_t i = 0; i < count; ++i) {
       condition.push_back(i / *members);
       member.push_back(i % *members);

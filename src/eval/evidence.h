@@ -1,9 +1,10 @@
 // Sums over samples, and the errors of any numbers that are computed from them.
 //
-// A statistic here is a function of sums over independent units: samples, or conditions with all their members. The
-// units are cut into blocks, of one unit each where there are at most 1000 of them; which blocks there are depends on
-// the number of units alone, and each is summed by one rank in the order of its units. So all sums have the same bits
-// on any number of ranks. Leaving out one block after the other gives the jackknife's error of any statistic.
+// A statistic here is a function of sums over units: samples, or conditions with all their members. The units are cut
+// into blocks, of one unit each where they are independent and there are not too many of them; which blocks there are
+// depends on the numbers of units and of sums alone, and each is summed by one rank in the order of its units. So all
+// sums have the same bits on any number of ranks. Leaving out one block after the other gives the jackknife's error of
+// any statistic.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +16,16 @@
 
 #include "comm/communicator.h"
 #include "eval/estimate.h"
+#include "eval/left_out.h"
 #include "layout/range.h"
 
 namespace ddpm::eval {
 
 class BlockSums {
  public:
-  /// `width` sums over so many units.
-  BlockSums(int64_t units, std::size_t width);
+  /// `width` sums over so many units, of which `together` successive ones and more are in one block, since their errors
+  /// go together.
+  BlockSums(int64_t units, std::size_t width, int64_t together = 1);
 
   /// Calls `add` for each unit of this rank's blocks, in order, with the sums of its block.
   void fill(const comm::Communicator& comm, const std::function<void(int64_t unit, std::span<double> sums)>& add);
@@ -64,6 +67,10 @@ struct Evidence {
   /// Whether all sample sets have as many units.
   [[nodiscard]] bool of_one_size() const;
 };
+
+/// Each statistic of one set, and what it is without each block of its units, and of the data's.
+std::vector<LeftOut> left_out_of(const BlockSums& set, const std::optional<BlockSums>& data,
+                                 std::span<const Statistic> statistics);
 
 /// The mean of each statistic over the sets of A, with its error over units, sets and data.
 std::vector<Estimate> estimates_of(const Evidence& evidence, std::span<const Statistic> statistics);

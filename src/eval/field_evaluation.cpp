@@ -148,6 +148,13 @@ void settle_scales(Sets& sets, const FieldRequest& request, const Theory* theory
                      base::counted(sets.data->channels(), "variable"), request.exact, wanted);
 }
 
+void expect_blocks(const SampleSet& data, int64_t block, const Ensembles& ensembles) {
+  const int64_t units = ensembles.conditions.empty() ? data.size() : std::ssize(ensembles.conditions);
+  if (block == 1 || units >= 2 * block) return;
+  throw base::ConfigError("--block {}: {} of {} make no two blocks; wanted: {} at most", block,
+                          base::counted(units, "image"), data.path().string(), std::max<int64_t>(1, units / 2));
+}
+
 /// A sentence on the scale of samples that do not tell theirs, where it matters: before settle_scales().
 std::string scale_note(Sets& sets, const FieldRequest& request) {
   if (request.units != Units::automatic) return {};
@@ -214,15 +221,21 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
   }
   comm::agree(comm, [&] {
     if (sets.data) expect_images(*sets.data, sets.a.front(), ensembles);
+    if (sets.data) expect_blocks(*sets.data, request.block, ensembles);
     describe(result, sets, request, ensembles);
   });
+  if (request.reading.lead > 0 && request.block == 1) {
+    result.notes.emplace_back(
+        "Successive times are taken for independent of each other. Where errors last for N of them, intervals are too "
+        "narrow by about the root of N: --block N.");
+  }
   if (left_out > 0) {
     result.notes.push_back(fmt::format("The last {} are left out: with --lead {} no image of the data follows them.",
                                        base::counted(left_out, "condition"), request.reading.lead));
   }
   if (!of_scale.empty()) result.notes.push_back(of_scale);
   if (theory) study_theory(comm, sets, *theory, progress, result);
-  if (sets.data) FieldStudy(comm, *sets.data, sets.a, sets.b, ensembles, progress).run(result);
+  if (sets.data) FieldStudy(comm, *sets.data, sets.a, sets.b, ensembles, request.block, progress).run(result);
   decide(result.comparisons);
   sets.close(comm);
   return result;

@@ -22,6 +22,7 @@ struct FieldRequest {
   std::string exact = {};               ///< "u1,beta=1.5"; empty: none
   std::optional<int64_t> members = {};  ///< samples of each condition, where the sets do not say so
   bool unpaired = false;                ///< take samples of conditions for a draw like any other
+  int64_t block = 1;                    ///< successive images of the data whose errors go together
   Units units = Units::automatic;
 };
 

@@ -11,11 +11,12 @@
 namespace ddpm::eval {
 
 FieldStudy::FieldStudy(comm::Communicator& comm, const SampleSet& data, const std::vector<SampleSet>& a,
-                       const std::vector<SampleSet>& b, const Ensembles& ensembles, Progress progress)
+                       const std::vector<SampleSet>& b, const Ensembles& ensembles, int64_t block, Progress progress)
     : comm_(comm),
       data_(data),
       of_a_(a.size()),
       ensembles_(ensembles),
+      block_(block),
       progress_(std::move(progress)),
       spectrum_(data.sides()),
       pixels_(static_cast<std::size_t>(data.pixels())),
@@ -69,14 +70,26 @@ void FieldStudy::lay_out() {
   }
 }
 
-/// Some value of the first image: it is near others.
+/// Medians of some pixels of images from all of the data.
 void FieldStudy::find_centres() {
+  constexpr int64_t kImages = 16;
+  constexpr std::size_t kPixels = 4096;
+  const std::size_t apart = pixels_ / kPixels | 1U;  // odd, so that a power of 2 is not always in the same column
+  const int64_t images = std::min(kImages, data_units());
+  std::vector<std::vector<float>> some(variables_.size());
   SampleCursor cursor(data_, Scale::stored);
-  const std::span<const float> values = cursor.values(data_image(0));
-  const std::span<const uint8_t> valid = cursor.valid(data_image(0));
-  const auto place = static_cast<std::size_t>(std::ranges::find(valid, uint8_t{1}) - valid.begin());
-  for (std::size_t v = 0; v < variables_.size(); ++v) {
-    const double centre = place < pixels_ ? static_cast<double>(values[v * pixels_ + place]) : 0.0;
+  for (int64_t i = 0; i < images; ++i) {
+    const int64_t image = data_image(i * data_units() / images);
+    const std::span<const float> values = cursor.values(image);
+    const std::span<const uint8_t> valid = cursor.valid(image);
+    for (std::size_t p = 0; p < pixels_; p += apart) {
+      for (std::size_t v = 0; valid[p] != 0 && v < some.size(); ++v) some[v].push_back(values[v * pixels_ + p]);
+    }
+  }
+  for (std::vector<float>& of_variable : some) {
+    const auto middle = of_variable.begin() + std::ssize(of_variable) / 2;
+    std::ranges::nth_element(of_variable, middle);
+    const double centre = of_variable.empty() ? 0.0 : static_cast<double>(*middle);
     of_data_.emplace_back(centre);
     for (auto& distributions : of_sets_) distributions.emplace_back(centre);
   }
@@ -137,7 +150,7 @@ Marks FieldStudy::marks(std::size_t variable, const Distribution& own) const {
 }
 
 BlockSums FieldStudy::sums_of_data() {
-  BlockSums sums(data_units(), width_);
+  BlockSums sums(data_units(), width_, block_);
   SampleCursor cursor(data_, Scale::stored);
   comm::agree(comm_, [&] {
     sums.fill(comm_, [&](int64_t unit, std::span<double> block) {
@@ -173,7 +186,7 @@ void FieldStudy::add_condition(std::size_t set, int64_t unit, std::span<const fl
 
 BlockSums FieldStudy::sums_of_set(std::size_t place) {
   const SampleSet& set = *sets_[place];
-  BlockSums sums(units_of(set), width_);
+  BlockSums sums(units_of(set), width_, paired() ? block_ : 1);
   SampleCursor cursor(set, Scale::stored);
   SampleCursor data(data_, Scale::stored);
   comm::agree(comm_, [&] {
@@ -198,6 +211,7 @@ void FieldStudy::run(Result& result) {
   Evidence evidence{.a = {}, .b = {}, .data = {}, .same_units = paired()};
   for (std::size_t s = 0; s < sets_.size(); ++s) (s < of_a_ ? evidence.a : evidence.b).push_back(sums_of_set(s));
   if (!paired()) evidence.data = sums_of_data();
+  result.settings["blocks"] = evidence.a.front().blocks();
   comm::agree(comm_, [&] { report(result, evidence); });
   if (evidence.b.empty() || evidence.of_one_size()) return;
   result.notes.emplace_back(

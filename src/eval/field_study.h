@@ -23,9 +23,9 @@ using Progress = std::function<void(int64_t done, int64_t total)>;
 class FieldStudy {
  public:
   /// The sets have the data's variables (SampleSet::as_stored_in), and the same `ensembles`: without conditions they
-  /// are not paired. All live on.
+  /// are not paired. All live on. The errors of `block` successive images of the data go together.
   FieldStudy(comm::Communicator& comm, const SampleSet& data, const std::vector<SampleSet>& a,
-             const std::vector<SampleSet>& b, const Ensembles& ensembles, Progress progress);
+             const std::vector<SampleSet>& b, const Ensembles& ensembles, int64_t block, Progress progress);
 
   /// Collective. Appends metrics and comparisons of all variables. Throws DatasetError's code on all ranks for values
   /// that cannot be used.
@@ -56,6 +56,7 @@ class FieldStudy {
   std::vector<const SampleSet*> sets_;  // the sets of A, then those of B
   std::size_t of_a_;                    // how many sets A has
   Ensembles ensembles_;
+  int64_t block_;
   Progress progress_;
   data::RadialSpectrum spectrum_;
   std::size_t pixels_;

@@ -14,6 +14,7 @@
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
 
+#include "base/pulse.h"
 #include "comm/collectives.h"
 #include "eval/groups.h"
 
@@ -79,6 +80,7 @@ FrechetDistance frechet_distance(comm::Communicator& world, const at::Tensor& sa
     for (auto i = static_cast<std::size_t>(world.rank()); i < distances.size();
          i += static_cast<std::size_t>(world.size())) {
       distances[i] = reference.distance(i < groups.size() ? without(whole.mean, centred, scatter, groups[i]) : whole);
+      base::pulse();
     }
   });
   comm::all_reduce(world, distances, comm::ReduceOp::sum);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "comm/collectives.h"
@@ -13,19 +14,50 @@ namespace {
 
 constexpr int64_t kBlock = 64;  // pictures that are read at once
 
-double distance(const std::vector<double>& a, const std::vector<double>& b, double step) {
+/// The distribution of one channel's values.
+struct LevelShares {
+  std::vector<double> of_level;
+  double beyond = 0.0;  ///< mean way in steps from values outside of the levels to these
+};
+
+/// Without one group; -1: of all.
+LevelShares shares_of(const PixelHistograms& histograms, int64_t channel, int64_t without_group = -1) {
+  LevelShares shares{.of_level = std::vector<double>(PixelLevels::kCount)};
+  double total = 0.0;
+  for (int64_t group = 0; group < histograms.groups; ++group) {
+    if (group == without_group) continue;
+    const auto row = static_cast<std::size_t>(group * histograms.channels + channel);
+    for (std::size_t level = 0; level < shares.of_level.size(); ++level) {
+      const auto count = static_cast<double>(histograms.counts[row * shares.of_level.size() + level]);
+      shares.of_level[level] += count;
+      total += count;
+    }
+    shares.beyond += static_cast<double>(histograms.beyond[row]);
+  }
+  for (double& share : shares.of_level) share /= total;
+  shares.beyond /= total;
+  return shares;
+}
+
+/// From the data, none of whose values lie outside of the levels: what does has to go there first.
+double distance(const LevelShares& samples, const LevelShares& data, double step) {
   double ahead = 0.0;  // how far the first distribution function is above the second
-  double sum = 0.0;
-  for (std::size_t i = 0; i + 1 < a.size(); ++i) {
-    ahead += a[i] - b[i];
+  double sum = samples.beyond;
+  for (std::size_t i = 0; i + 1 < data.of_level.size(); ++i) {
+    ahead += samples.of_level[i] - data.of_level[i];
     sum += std::abs(ahead);
   }
   return sum * step;
 }
 
-std::size_t level_of(float value, const PixelLevels& levels) {
-  const double place = std::round((static_cast<double>(value) - levels.low) / levels.step());
-  return static_cast<std::size_t>(std::clamp(place, 0.0, static_cast<double>(PixelLevels::kCount - 1)));
+void count_value(float value, const PixelLevels& levels, int64_t* counts, int64_t& beyond) {
+  constexpr double kFarthest = 1e9;  // steps, so that no sum of them overflows
+  constexpr int64_t kLast = PixelLevels::kCount - 1;
+  const double steps = std::round((static_cast<double>(value) - levels.low) / levels.step());
+  const auto place = static_cast<int64_t>(std::clamp(steps, -kFarthest, kFarthest));
+  const int64_t level = std::clamp<int64_t>(place, 0, kLast);
+  ++counts[level];
+  beyond += std::abs(place - level);
 }
 
 }  // namespace
@@ -45,21 +77,6 @@ PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, 
   return {.low = ends[0], .high = -ends[1] > ends[0] ? -ends[1] : ends[0] + 1.0};
 }
 
-std::vector<double> PixelHistograms::shares(int64_t channel, int64_t without_group) const {
-  std::vector<double> shares(PixelLevels::kCount);
-  double total = 0.0;
-  for (int64_t group = 0; group < groups; ++group) {
-    if (group == without_group) continue;
-    for (int64_t level = 0; level < PixelLevels::kCount; ++level) {
-      const auto at = static_cast<std::size_t>((group * channels + channel) * PixelLevels::kCount + level);
-      shares[static_cast<std::size_t>(level)] += static_cast<double>(counts[at]);
-      total += static_cast<double>(counts[at]);
-    }
-  }
-  for (double& share : shares) share /= total;
-  return shares;
-}
-
 PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const PixelLevels& levels,
                                  const Progress& progress) {
   const auto members = random_groups(pictures.size());
@@ -67,8 +84,10 @@ PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pi
   for (std::size_t group = 0; group < members.size(); ++group) {
     for (const int64_t i : members[group]) group_of[static_cast<std::size_t>(i)] = static_cast<int64_t>(group);
   }
-  PixelHistograms result{.groups = std::ssize(members), .channels = pictures.set().channels(), .counts = {}};
+  PixelHistograms result{
+      .groups = std::ssize(members), .channels = pictures.set().channels(), .counts = {}, .beyond = {}};
   result.counts.resize(static_cast<std::size_t>(result.groups * result.channels * PixelLevels::kCount));
+  result.beyond.resize(static_cast<std::size_t>(result.groups * result.channels));
   const int64_t pixels = pictures.set().pixels();
   for_each_block(
       world, pictures, kBlock,
@@ -78,12 +97,14 @@ PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pi
           for (int64_t c = 0; c < result.channels; ++c) {
             const int64_t row = group_of[static_cast<std::size_t>(i)] * result.channels + c;
             int64_t* counts = result.counts.data() + row * PixelLevels::kCount;
-            for (int64_t p = 0; p < pixels; ++p) ++counts[level_of(*value++, levels)];
+            int64_t& beyond = result.beyond[static_cast<std::size_t>(row)];
+            for (int64_t p = 0; p < pixels; ++p) count_value(*value++, levels, counts, beyond);
           }
         }
       },
       progress);
   comm::all_reduce(world, result.counts, comm::ReduceOp::sum);
+  comm::all_reduce(world, result.beyond, comm::ReduceOp::sum);
   return result;
 }
 
@@ -91,13 +112,13 @@ std::vector<Estimate> histogram_distances(const PixelHistograms& samples, const 
                                           const PixelLevels& levels, int64_t count) {
   std::vector<Estimate> distances;
   for (int64_t c = 0; c < samples.channels; ++c) {
-    const std::vector<double> wanted = data.shares(c);
+    const LevelShares wanted = shares_of(data, c);
     std::vector<double> left_out;
     for (int64_t group = 0; samples.groups > 1 && group < samples.groups; ++group) {
-      left_out.push_back(distance(samples.shares(c, group), wanted, levels.step()));
+      left_out.push_back(distance(shares_of(samples, c, group), wanted, levels.step()));
     }
     const std::array terms = {jackknife_variance(left_out)};
-    distances.push_back(estimate_of(distance(samples.shares(c), wanted, levels.step()), terms, count));
+    distances.push_back(estimate_of(distance(shares_of(samples, c), wanted, levels.step()), terms, count));
   }
   return distances;
 }

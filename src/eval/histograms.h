@@ -10,7 +10,8 @@
 
 namespace ddpm::eval {
 
-/// Values that are told apart, from `low` to `high` in equal steps; others count as the nearest of them.
+/// Values that are told apart, from `low` to `high` in equal steps. Others count as the nearest of them, and so many
+/// steps as they lie beyond it.
 struct PixelLevels {
   static constexpr int64_t kCount = 256;
   double low = -1.0;
@@ -25,9 +26,7 @@ struct PixelHistograms {
   int64_t groups = 0;
   int64_t channels = 0;
   std::vector<int64_t> counts;  ///< [groups, channels, kCount]
-
-  /// The shares of one channel, without one group; -1: of all.
-  [[nodiscard]] std::vector<double> shares(int64_t channel, int64_t without_group = -1) const;
+  std::vector<int64_t> beyond;  ///< [groups, channels]: steps that values lie outside of the levels, of all together
 };
 /// Collective.
 PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const PixelLevels& levels,

@@ -1,7 +1,6 @@
 #include "eval/kernel_distance.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
+#include "base/pulse.h"
 #include "base/random.h"
 #include "comm/collectives.h"
 #include "eval/pairwise.h"
@@ -65,6 +65,7 @@ Estimate over_subsets(comm::Communicator& world, const at::Tensor& samples, cons
   comm::agree(world, [&] {
     for (int64_t i = world.rank(); i < kKernelSubsets; i += world.size()) {
       each[static_cast<std::size_t>(i)] = of_subset(drawn(samples, i, 0), drawn(data, i, 1));
+      base::pulse();
     }
   });
   comm::all_reduce(world, each, comm::ReduceOp::sum);
@@ -94,20 +95,18 @@ KernelDistance kernel_distance(comm::Communicator& world, const at::Tensor& samp
   const double among_data = of_data.select(1, 0).sum().item<double>();
   const double between = of_samples.select(1, 1).sum().item<double>();
 
-  std::vector<double> without_sample;
+  KernelDistance distance;
+  distance.whole.whole = unbiased(n, m, among_samples, among_data, between);
   const auto sample = of_samples.accessor<double, 2>();
   for (int64_t i = 0; i < samples.size(0); ++i) {
-    without_sample.push_back(
+    distance.whole.without.push_back(
         unbiased(n - 1.0, m, among_samples - 2.0 * sample[i][0], among_data, between - sample[i][1]));
   }
-  std::vector<double> without_data;
   const auto datum = of_data.accessor<double, 2>();
   for (int64_t j = 0; j < data.size(0); ++j) {
-    without_data.push_back(unbiased(n, m - 1.0, among_samples, among_data - 2.0 * datum[j][0], between - datum[j][1]));
+    distance.whole.without_shared.push_back(
+        unbiased(n, m - 1.0, among_samples, among_data - 2.0 * datum[j][0], between - datum[j][1]));
   }
-  const std::array terms = {jackknife_variance(without_sample), jackknife_variance(without_data)};
-  KernelDistance distance{.whole =
-                              estimate_of(unbiased(n, m, among_samples, among_data, between), terms, samples.size(0))};
   if (std::min(samples.size(0), data.size(0)) > kKernelSubset) distance.subsets = over_subsets(world, samples, data);
   return distance;
 }

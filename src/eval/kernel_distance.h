@@ -10,11 +10,12 @@
 
 #include "comm/communicator.h"
 #include "eval/estimate.h"
+#include "eval/left_out.h"
 
 namespace ddpm::eval {
 
 struct KernelDistance {
-  Estimate whole;  ///< over all samples and all data; its error leaves out one feature at a time, of both
+  LeftOut whole;  ///< over all samples and all data, which are the shared units
   /// The mean over kKernelSubsets random subsets of kKernelSubset features of both, as it is usually reported. The
   /// error is the deviation of the subsets' values, and the ends are those between which 95 % of them lie: subsets of
   /// one set are not independent. None where a set has no more features than that.

@@ -1,7 +1,9 @@
 #include "eval/loss.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -19,6 +21,7 @@
 #include "diffusion/level_name.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
+#include "eval/left_out.h"
 #include "nn/unit_executor.h"
 #include "run/run_folder.h"
 #include "train/config.h"
@@ -45,9 +48,12 @@ void read_training(LossModel& loaded) {
 }
 
 /// All that says what a loss is a mean of, beside the images and the weights.
-std::string meaning_of(const diffusion::DiffusionConfig& c) {
+std::string meaning_of(const LossModel& model) {
+  const diffusion::DiffusionConfig& c = model.diffusion;
   const diffusion::SchedulerConfig& s = c.scheduler;
   std::string text = fmt::format("{} of {}", base::name_of(s.formulation), base::name_of(s.prediction_type));
+  if (!model.patch.empty()) text += fmt::format(", windows of {}", fmt::join(model.patch, " × "));
+  if (c.offset_noise > 0.0) text += fmt::format(", offset_noise {}", c.offset_noise);
   switch (s.formulation) {
     case diffusion::Formulation::ddpm:
       text += fmt::format(", {} timesteps of {} betas from {} to {}{}, snr_gamma {}", s.num_train_timesteps,
@@ -81,6 +87,19 @@ data::DatasetInfo described(const denoise::LoadedModel& model) {
   }
   info.class_names = record.class_names;
   return info;
+}
+
+/// A set's own description decides what both models see of it; a bare file has none, and each sees it as in training.
+void expect_same_transforms(const LossModel& a, const LossModel& b, const char* option) {
+  const data::DatasetInfo seen_by_a = described(a.model);
+  const data::DatasetInfo seen_by_b = described(b.model);
+  const std::vector<data::Variable>& of_a = seen_by_a.image_field().variables;
+  const std::vector<data::Variable>& of_b = seen_by_b.image_field().variables;
+  const auto [one, other] =
+      std::ranges::mismatch(of_a, of_b, {}, &data::Variable::transform, &data::Variable::transform);
+  if (one == of_a.end() || other == of_b.end()) return;
+  throw base::ConfigError("{} {}: its loss is of {} by {}, the loss of {} of it by {}; wanted: the same values", option,
+                          b.path, other->name, other->transform.text(), a.path, one->transform.text());
 }
 
 struct Level {
@@ -153,6 +172,26 @@ void expect_finite(const LossTable& table, const std::string& path) {
                             std::ranges::find_if(each, odd) - each.begin());
 }
 
+/// What is told of the models of one side: column by column, and in each the mean of every model.
+struct Numbers {
+  std::vector<Column> columns;
+  std::vector<Side> sides;
+};
+
+Numbers numbers_of(const LossSide& side, double sign) {
+  Numbers numbers;
+  for (std::size_t m = 0; m < side.models.size(); ++m) {
+    expect_finite(side.losses[m], side.models[m].path);
+    numbers.columns = columns_of(side.losses[m], side.models[m].diffusion);
+    numbers.sides.resize(numbers.columns.size(), Side{.sets = {}, .sign = sign});
+    for (std::size_t i = 0; i < numbers.columns.size(); ++i) {
+      const std::vector<double>& losses = numbers.columns[i].numbers;
+      numbers.sides[i].sets.push_back({.whole = mean_of(losses).value, .without = means_without(losses)});
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
 
 LossModel load_loss_model(const base::Path& path, const std::string& weights, const run::Runtime& runtime,
@@ -164,17 +203,18 @@ LossModel load_loss_model(const base::Path& path, const std::string& weights, co
   return loaded;
 }
 
-void expect_same_loss(const LossModel& a, const LossModel& b) {
-  const std::string of_a = meaning_of(a.diffusion);
-  const std::string of_b = meaning_of(b.diffusion);
+void expect_same_loss(const LossModel& a, const LossModel& b, const char* option) {
+  const std::string of_a = meaning_of(a);
+  const std::string of_b = meaning_of(b);
   if (of_a != of_b) {
-    throw base::ConfigError("--against {}: its loss is that of {}, the loss of {} that of {}; wanted: the same loss",
+    throw base::ConfigError("{} {}: its loss is that of {}, the loss of {} that of {}; wanted: the same loss", option,
                             b.path, of_b, a.path, of_a);
   }
+  expect_same_transforms(a, b, option);
   if (a.model.mean == nullptr && b.model.mean == nullptr) return;
   const bool both = a.model.mean != nullptr && b.model.mean != nullptr;
   if (both && denoise::digest_of_weights(*a.model.mean) == denoise::digest_of_weights(*b.model.mean)) return;
-  throw base::ConfigError("--against {}: its loss is of what another regression leaves than that of {}; wanted: one",
+  throw base::ConfigError("{} {}: its loss is of what another regression leaves than that of {}; wanted: one", option,
                           b.path, a.path);
 }
 
@@ -217,29 +257,32 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
   return table;
 }
 
-Result loss_result(const LossModel& model, const LossTable& losses, const LossModel* other,
-                   const LossTable* other_losses, const LossOptions& options) {
-  expect_finite(losses, model.path);
-  Result result{.kind = "loss", .data = options.data, .samples = {model.path}, .count = losses.losses.size(0)};
+Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& options) {
+  const LossModel& model = a.models.front();
+  Result result{.kind = "loss", .data = options.data, .samples = {}, .count = a.losses.front().losses.size(0)};
+  for (const LossModel& one : a.models) result.samples.emplace_back(one.path);
+  for (const LossModel& one : b.models) result.others.emplace_back(one.path);
   result.settings = {{"levels", options.levels},
                      {"seed", options.seed},
-                     {"loss", meaning_of(model.diffusion)},
+                     {"loss", meaning_of(model)},
                      {"weights", model.model.description}};
-  const std::vector<Column> columns = columns_of(losses, model.diffusion);
-  for (const Column& column : columns) {
-    result.metrics.push_back(
-        {.name = column.name, .variable = column.variable, .level = column.level, .estimate = mean_of(column.numbers)});
-  }
-  if (other == nullptr) return result;
-  expect_finite(*other_losses, other->path);
-  result.others = {other->path};
-  result.settings["against_weights"] = other->model.description;
-  const std::vector<Column> others = columns_of(*other_losses, other->diffusion);
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    Comparison comparison = compare_paired(columns[i].numbers, others[i].numbers);
-    comparison.metric = columns[i].name;
-    comparison.variable = columns[i].variable;
-    comparison.level = result.metrics[i].level_text();
+  if (!b.models.empty()) result.settings["against_weights"] = b.models.front().model.description;
+  const Numbers of_a = numbers_of(a, 1.0);
+  const Numbers of_b = numbers_of(b, -1.0);
+  for (std::size_t i = 0; i < of_a.columns.size(); ++i) {
+    const Column& column = of_a.columns[i];
+    const std::span<const Side> side(&of_a.sides[i], 1);
+    result.metrics.push_back({.name = column.name,
+                              .variable = column.variable,
+                              .level = column.level,
+                              .estimate = combine(side, /*same_units=*/true, result.count)});
+    if (b.models.empty()) continue;
+    const std::array sides = {of_a.sides[i], of_b.sides[i]};
+    Comparison comparison =
+        compare(sides[0].value(), -sides[1].value(), combine(sides, /*same_units=*/true, result.count));
+    comparison.metric = column.name;
+    comparison.variable = column.variable;
+    comparison.level = result.metrics.back().level_text();
     result.comparisons.push_back(std::move(comparison));
   }
   decide(result.comparisons);

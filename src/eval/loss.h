@@ -34,8 +34,10 @@ struct LossModel {
 LossModel load_loss_model(const base::Path& path, const std::string& weights, const run::Runtime& runtime,
                           at::Device device, const denoise::LoadOptions& options = {});
 
-/// Throws ConfigError unless the losses of both are of the same things: formulation, prediction, schedule, weights.
-void expect_same_loss(const LossModel& a, const LossModel& b);
+/// Throws ConfigError unless the losses of both are of the same things: formulation, prediction, schedule, weights,
+/// noise, windows, and what the models see of a value.
+/// `option` has named b.
+void expect_same_loss(const LossModel& a, const LossModel& b, const char* option);
 
 struct LossOptions {
   base::Path data;
@@ -57,9 +59,14 @@ struct LossTable {
 LossTable measure_losses(const LossModel& model, const LossOptions& options, const run::Runtime& runtime,
                          const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-/// What becomes of the losses of one model, or of two that are compared on the same images and noise. Throws
-/// NumericsError for losses that are not finite, which are named.
-Result loss_result(const LossModel& model, const LossTable& losses, const LossModel* other,
-                   const LossTable* other_losses, const LossOptions& options);
+/// Models that are one to the result, such as one of each seed, and the losses of each.
+struct LossSide {
+  std::vector<LossModel> models = {};
+  std::vector<LossTable> losses = {};
+};
+/// What becomes of the losses of A, which B, where it has models, is compared with on the same images and noise. Errors
+/// are over images, and over models where there are several. Throws NumericsError for losses that are not finite, which
+/// are named.
+Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& options);
 
 }  // namespace ddpm::eval

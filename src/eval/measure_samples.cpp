@@ -1,6 +1,7 @@
 #include "eval/measure_samples.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -33,6 +34,13 @@ Metric metric_of(const std::string& name, const std::string& variable, const Est
   return metric;
 }
 
+/// A number whose error is partly that of units which other sample sets share.
+Measured of_shared(const std::string& name, const std::string& space, const LeftOut& number, int64_t units) {
+  const Side side{.sets = {number}};
+  return {.metric = metric_of(name, space, combine(std::span(&side, 1), /*same_units=*/false, units)),
+          .sets = {number}};
+}
+
 /// What is of the samples beside what is of other pictures.
 Metric beside(const std::string& name, const std::string& space, const Estimate& estimate, const Estimate& other) {
   Metric metric = metric_of(name, space, estimate);
@@ -56,9 +64,10 @@ void add_memorisation(const Memorisation& found, const std::string& space, std::
   const auto add = [&all](Metric metric) { all.push_back({.metric = std::move(metric), .best = Best::nobody}); };
   add(beside("nearest_distance", space, mean_of(found.distances), mean_of(found.of_reference)));
   if (!found.nearer) return;
-  Metric nearer = metric_of("nearer_than_held_out", space, *found.nearer);
-  nearer.against(0.5);
-  add(nearer);
+  Measured nearer = of_shared("nearer_than_held_out", space, *found.nearer, std::ssize(found.distances));
+  nearer.metric.against(0.5);
+  nearer.best = Best::nobody;
+  all.push_back(std::move(nearer));
   add(nearer_than_all(found, space));
   add(beside("copies", space, share_of(found.copies), share_of(found.copies_of_reference)));
 }
@@ -83,13 +92,54 @@ Metric shortfall(const Measured& measured) {
   return metric;
 }
 
-Comparison compare(const Measured& a, const Measured& b) {
-  const Metric of_a = shortfall(a);
+Measured together(const std::vector<const Measured*>& sets) {
+  Measured mean = *sets.front();
+  if (sets.size() == 1) return mean;
+  const auto n = static_cast<double>(sets.size());
+  std::vector<Estimate> each;
+  Side side;
+  double reference = 0.0;  // one of the data is the same for each set
+  double variance = 0.0;
+  int64_t units = 0;
+  for (const Measured* set : sets) {
+    each.push_back(set->metric.estimate);
+    side.sets.insert(side.sets.end(), set->sets.begin(), set->sets.end());
+    reference += set->metric.reference.value_or(0.0) / n;
+    const double error = set->metric.reference_error.value_or(0.0);
+    variance += error * error / n;
+    units = mean.over_data ? each.front().units : units + each.back().units;
+  }
+  mean.metric.estimate =
+      side.sets.empty() ? over_sets(each) : combine(std::span(&side, 1), /*same_units=*/false, units);
+  if (mean.metric.reference) mean.metric.against(reference, std::sqrt(variance));
+  mean.sets = std::move(side.sets);
+  return mean;
+}
+
+namespace {
+
+/// Compares numbers of which smaller ones are better, or of the best value 1 such as are never above it.
+Comparison compare_shared(const Measured& a, const Measured& b) {
+  const double sign = a.best == Best::one ? -1.0 : 1.0;
+  const std::array sides = {Side{.sets = a.sets, .sign = sign}, Side{.sets = b.sets, .sign = -sign}};
+  const int64_t units = a.metric.estimate.units + (a.over_data ? 0 : b.metric.estimate.units);
+  return compare(shortfall(a).estimate.value, shortfall(b).estimate.value, combine(sides, /*same_units=*/false, units));
+}
+
+/// Compares numbers of independent samples by their ways to a value of the data, or to a constant.
+Comparison compare_apart(const Measured& a, const Measured& b) {
   const auto side = [](const Measured& m) { return m.metric.estimate.value < m.metric.reference ? -1.0 : 1.0; };
   // |a - r| - |b - r| does not depend on r where a and b are on one side of it, and otherwise twice.
   VarianceTerm shared = a.reference;
   shared.variance *= (side(a) - side(b)) * (side(a) - side(b));
-  Comparison comparison = compare_independent(of_a.estimate, shortfall(b).estimate, shared);
+  return compare_independent(shortfall(a).estimate, shortfall(b).estimate, shared);
+}
+
+}  // namespace
+
+Comparison compare(const Measured& a, const Measured& b) {
+  const Metric of_a = shortfall(a);
+  Comparison comparison = a.sets.empty() ? compare_apart(a, b) : compare_shared(a, b);
   comparison.metric = of_a.name;
   comparison.variable = of_a.variable;
   comparison.level = of_a.level_text();
@@ -199,7 +249,8 @@ void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measu
   if (options_.wants(SampleMetric::kernel)) {
     reporting_.enter("the kernel distance");
     const KernelDistance kernel = kernel_distance(world_, features, features_);
-    add("kernel_distance", kernel.whole, Best::least)->metric.against(0.0);
+    all.push_back(of_shared("kernel_distance", options_.features->name(), kernel.whole, features.size(0)));
+    all.back().metric.against(0.0);
     if (kernel.subsets) {
       add("kernel_distance_subsets", *kernel.subsets, Best::nobody)->metric.level =
           fmt::format("{} of {}", kKernelSubsets, base::counted(kKernelSubset, "picture"));
@@ -209,14 +260,17 @@ void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measu
   reporting_.enter("precision and recall");
   const ManifoldScores scores = manifold_scores(world_, features, features_, options_.neighbours);
   std::vector<double> room;
-  const auto add_of_data = [&](const std::string& name, const Estimate& estimate) {
-    add(name, estimate, Best::one)->by_count = true;
-    all.back().over_data = true;
+  const auto add_of_data = [&](const std::string& name, const at::Tensor& column) {
+    const std::span<const double> numbers = numbers_in(column, room);
+    const Estimate share = share_of(numbers);
+    Measured* const added = add(name, share, Best::one);
+    added->by_count = added->over_data = true;
+    added->sets = {{.whole = share.value, .without_shared = means_without(numbers)}};
   };
   add("precision", share_of(numbers_in(scores.precision, room)), Best::one);
-  add_of_data("recall", share_of(numbers_in(scores.recall, room)));
+  add_of_data("recall", scores.recall);
   add("density", mean_of(numbers_in(scores.density, room)), Best::one);
-  add_of_data("coverage", share_of(numbers_in(scores.coverage, room)));
+  add_of_data("coverage", scores.coverage);
 }
 
 }  // namespace ddpm::eval

@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "eval/histograms.h"
+#include "eval/left_out.h"
 #include "eval/memorisation.h"
 #include "eval/picture_set.h"
 #include "eval/picture_statistics.h"
@@ -29,10 +30,14 @@ struct Measured {
   VarianceTerm reference = {};  ///< how well the data's number is known, where that is the best one
   bool by_count = false;        ///< the number depends on how many samples there are
   bool over_data = false;       ///< the error is that over the data: other samples of the same model are no part of it
+  std::vector<LeftOut> sets = {};  ///< the number of each sample set, where its error is partly one that sets share
 };
 
 /// A number's distance from its best value, of which less is better, under the name of that distance.
 Metric shortfall(const Measured& measured);
+
+/// The numbers of several sample sets of one model become one, of their mean.
+Measured together(const std::vector<const Measured*>& sets);
 
 /// Compares two models by their shortfalls in one number.
 Comparison compare(const Measured& a, const Measured& b);

@@ -1,7 +1,6 @@
 #include "eval/memorisation.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <span>
 
@@ -37,11 +36,6 @@ double share_under(double value, const std::vector<double>& sorted) {
   return (below + 0.5 * static_cast<double>(high - low)) / static_cast<double>(sorted.size());
 }
 
-double variance_of_mean(const std::vector<double>& numbers) {
-  const double error = mean_of(numbers).standard_error;
-  return error * error;
-}
-
 /// The held-out picture that is nearest to a training picture, other than `except`.
 double nearest_other(const NeighbourSearch& search, int64_t query, int64_t except) {
   const Neighbour& first = search.of(query, 0);
@@ -74,7 +68,7 @@ Rows rows_of(const at::Tensor& table) {
           .read = [table](int64_t first, int64_t n) { return table.slice(0, first, first + n).to(at::kFloat); }};
 }
 
-Estimate share_below(const std::vector<double>& a, const std::vector<double>& b) {
+LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> sorted_a = a;
   std::vector<double> sorted_b = b;
   std::ranges::sort(sorted_a);
@@ -83,10 +77,7 @@ Estimate share_below(const std::vector<double>& a, const std::vector<double>& b)
   std::vector<double> of_b;
   for (const double value : a) of_a.push_back(1.0 - share_under(value, sorted_b));
   for (const double value : b) of_b.push_back(share_under(value, sorted_a));
-  const std::array terms = {
-      VarianceTerm{.variance = variance_of_mean(of_a), .degrees = static_cast<double>(a.size()) - 1.0},
-      VarianceTerm{.variance = variance_of_mean(of_b), .degrees = static_cast<double>(b.size()) - 1.0}};
-  return estimate_of(mean_of(of_a).value, terms, std::ssize(a));
+  return {.whole = mean_of(of_a).value, .without = means_without(of_a), .without_shared = means_without(of_b)};
 }
 
 Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples, const Rows& train,

@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "comm/communicator.h"
-#include "eval/estimate.h"
+#include "eval/left_out.h"
 #include "eval/neighbours.h"
 
 namespace ddpm::eval {
@@ -32,7 +32,7 @@ struct Memorisation {
   /// How often a sample is nearer to the training set than a held-out picture is, over all pairs: 1/2 where the model
   /// has learned no more of the training set than of its distribution (Meehan, Chaudhuri, Dasgupta, "A non-parametric
   /// test to detect data-copying in generative models", 2020).
-  std::optional<Estimate> nearer = {};
+  std::optional<LeftOut> nearer = {};  ///< held-out pictures are the shared units
   /// For each sample 1 if it is nearer to its nearest training picture than each held-out picture is to that one.
   std::vector<double> copies = {};
   std::vector<double> copies_of_reference = {};  ///< likewise for each held-out picture, compared with the others
@@ -47,7 +47,8 @@ Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples
                             const at::Tensor& held_out,
                             const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-/// The share of pairs with a < b, ties half, with the error of both sets (DeLong's for the area under a curve).
-Estimate share_below(const std::vector<double>& a, const std::vector<double>& b);
+/// The share of pairs with a < b, ties half, where b are the shared units: its error is DeLong's for the area under a
+/// curve.
+LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace ddpm::eval

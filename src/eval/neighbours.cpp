@@ -11,6 +11,7 @@
 #include <ATen/ops/topk.h>
 
 #include "base/check.h"
+#include "base/pulse.h"
 #include "comm/collectives.h"
 #include "layout/dealt_batches.h"
 
@@ -69,6 +70,7 @@ void NeighbourSearch::add(int64_t first, const at::Tensor& references) {
                  {.distance = exact_distance(row_of(queries_, q), row_of(rows, row)), .index = first + row});
       }
     }
+    base::pulse();
   }
 }
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/pulse.h"
 #include "comm/collectives.h"
 #include "layout/dealt_batches.h"
 
@@ -25,6 +26,7 @@ at::Tensor by_row_blocks(comm::Communicator& world, int64_t rows, int64_t width,
     for (int64_t round = 0; round < blocks.rounds(); ++round) {
       const layout::Range mine = blocks.items(round, world.rank());
       if (!mine.empty()) all.slice(0, mine.begin, mine.end).copy_(work(mine));
+      base::pulse();
     }
   });
   // One rank has a row and the others zeros, so that the order of the sum changes nothing.

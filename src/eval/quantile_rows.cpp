@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,24 +36,51 @@ std::vector<Statistic> shares_up_to(const MarginalSums& at) {
   return statistics;
 }
 
+/// The mean of a quantile over sets with the same conditions: their quantiles have the errors of the shares up to them,
+/// turned by the distributions' slopes, and go together.
+Estimate over_same_units(const std::vector<LeftOut>& shares, const std::vector<Estimate>& quantiles,
+                         const std::vector<Estimate>& of_shares) {
+  Side side;
+  for (std::size_t set = 0; set < shares.size(); ++set) {
+    const double slope =
+        of_shares[set].standard_error > 0.0 ? quantiles[set].standard_error / of_shares[set].standard_error : 0.0;
+    LeftOut quantile{.whole = quantiles[set].value};
+    for (const double share : shares[set].without) {
+      quantile.without.push_back(quantile.whole - slope * (share - shares[set].whole));
+    }
+    side.sets.push_back(std::move(quantile));
+  }
+  return combine(std::span(&side, 1), /*same_units=*/true, quantiles.front().units);
+}
+
 }  // namespace
 
 std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& evidence) {
   const VariableSums& variable = *source.variable;
-  std::vector<std::vector<Estimate>> shares;
-  for (const BlockSums& set : evidence.a) shares.push_back(estimates_of(set, shares_up_to(variable.samples)));
+  const std::vector<Statistic> up_to = shares_up_to(variable.samples);
+  std::vector<std::vector<LeftOut>> shares;
+  std::vector<std::vector<Estimate>> errors;
+  for (const BlockSums& set : evidence.a) {
+    shares.push_back(left_out_of(set, std::nullopt, up_to));
+    errors.push_back(estimates_of(set, up_to));
+  }
   const BlockSums& of_data = variable.data_apart ? *evidence.data : evidence.a.front();
   const std::vector<Estimate> data_shares = estimates_of(of_data, shares_up_to(variable.data));
   std::vector<Metric> rows;
   for (std::size_t s = 0; s < kShares.size(); ++s) {
-    std::vector<Estimate> of_sets;
+    std::vector<LeftOut> of_shares;
+    std::vector<Estimate> share_errors;
+    std::vector<Estimate> quantiles;
     for (std::size_t set = 0; set < shares.size(); ++set) {
-      of_sets.push_back(woodruff(*source.sets[set], kShares[s], shares[set][s]));
+      of_shares.push_back(shares[set][s]);
+      share_errors.push_back(errors[set][s]);
+      quantiles.push_back(woodruff(*source.sets[set], kShares[s], errors[set][s]));
     }
     const Estimate reference = woodruff(*source.data, kShares[s], data_shares[s]);
     Metric row{.name = "quantile", .variable = variable.name, .level = {}, .unit = variable.unit, .estimate = {}};
     row.level = fmt::format("{:.6g} %", 100.0 * kShares[s]);
-    row.estimate = over_sets(of_sets);
+    row.estimate = evidence.same_units && quantiles.size() > 1 ? over_same_units(of_shares, quantiles, share_errors)
+                                                               : over_sets(quantiles);
     row.against(reference.value, reference.standard_error);
     rows.push_back(std::move(row));
   }

@@ -1,7 +1,6 @@
 #include "eval/samples.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include <ATen/TensorOperators.h>
@@ -18,30 +17,18 @@
 namespace ddpm::eval {
 namespace {
 
-/// The numbers of each set become one, of their mean.
-std::vector<Measured> together(const std::vector<std::vector<Measured>>& sets) {
-  std::vector<Measured> all = sets.front();
-  for (std::size_t i = 0; i < all.size() && sets.size() > 1; ++i) {
-    std::vector<Estimate> each;
-    double reference = 0.0;  // one of the data is the same for each set
-    double variance = 0.0;
-    for (const std::vector<Measured>& set : sets) {
-      each.push_back(set[i].metric.estimate);
-      reference += set[i].metric.reference.value_or(0.0) / static_cast<double>(sets.size());
-      const double error = set[i].metric.reference_error.value_or(0.0);
-      variance += error * error / static_cast<double>(sets.size());
-    }
-    all[i].metric.estimate = over_sets(each);
-    if (all[i].metric.reference) all[i].metric.against(reference, std::sqrt(variance));
-  }
-  return all;
-}
-
+/// The numbers of a model, each over all of its sets.
 std::vector<Measured> measure_all(SampleMeasurer& measurer, const std::vector<const SampleSet*>& sets) {
   std::vector<std::vector<Measured>> each;
   each.reserve(sets.size());
   for (const SampleSet* set : sets) each.push_back(measurer.measure(*set));
-  return together(each);
+  std::vector<Measured> all;
+  for (std::size_t i = 0; i < each.front().size(); ++i) {
+    std::vector<const Measured*> of_sets;
+    for (const std::vector<Measured>& set : each) of_sets.push_back(&set[i]);
+    all.push_back(together(of_sets));
+  }
+  return all;
 }
 
 /// Numbers that depend on how many samples there are say nothing of sets of other sizes. Where an error is that over

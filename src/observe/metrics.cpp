@@ -96,29 +96,29 @@ void clear(std::optional<T>& value) {
 void clear(NamedValues& values) { values.clear(); }
 
 /// Whether `json` is a value of the kind.
-bool read(const base::Json& json, int64_t& value) {
+bool read(const base::OrderedJson& json, int64_t& value) {
   if (!json.is_number_integer()) return false;
   if (json.is_number_unsigned() && !std::in_range<int64_t>(json.get<uint64_t>())) return false;
   value = json.get<int64_t>();
   return true;
 }
-bool read(const base::Json& json, double& value) {
+bool read(const base::OrderedJson& json, double& value) {
   clear(value);
   if (json.is_null()) return true;
   if (!json.is_number()) return false;
   value = json.get<double>();
   return true;
 }
-bool read(const base::Json& json, std::array<double, 4>& values) {
+bool read(const base::OrderedJson& json, std::array<double, 4>& values) {
   if (!json.is_array() || json.size() != values.size()) return false;
   return std::equal(json.begin(), json.end(), values.begin(),
-                    [](const base::Json& element, double& value) { return read(element, value); });
+                    [](const base::OrderedJson& element, double& value) { return read(element, value); });
 }
 template <typename T>
-bool read(const base::Json& json, std::optional<T>& value) {
+bool read(const base::OrderedJson& json, std::optional<T>& value) {
   return read(json, value.emplace());
 }
-bool read(const base::Json& json, NamedValues& values) {
+bool read(const base::OrderedJson& json, NamedValues& values) {
   if (!json.is_object()) return false;
   for (const auto& [name, value] : json.items()) {
     if (!read(value, values.emplace_back(name, 0.0).second)) return false;
@@ -212,9 +212,9 @@ std::string to_json_line(const StepMetrics& metrics) {
 
 std::optional<StepMetrics> parse_json_line(std::string_view line) {
   constexpr base::JsonLimits kLine{.max_bytes = 1U << 20U, .max_depth = 4};
-  base::Json object;
+  base::OrderedJson object;
   try {
-    object = base::parse_json(line, kLine);
+    object = base::parse_ordered_json(line, kLine);
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }

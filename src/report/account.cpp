@@ -40,9 +40,12 @@ std::optional<double> joules_in(std::string_view text) {
   return joules > 0.0 && joules < kMost ? std::optional(joules) : std::nullopt;
 }
 
-/// Whether the GPUs of a start are a part of its energy: Cray's counters are of whole nodes.
+/// Whether the GPUs of a start are a part of its energy on all of its nodes, each kind of which has a source. Cray's
+/// counters are of whole nodes.
 bool measures_gpus(std::string_view energy_source) {
-  return energy_source.find("NVML") != std::string_view::npos || energy_source == "pm_counters";
+  return std::ranges::all_of(split(energy_source, ','), [](std::string_view of_nodes) {
+    return of_nodes.find("NVML") != std::string_view::npos || of_nodes.find("pm_counters") != std::string_view::npos;
+  });
 }
 
 }  // namespace

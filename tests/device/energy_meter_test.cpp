@@ -85,6 +85,17 @@ TEST_F(EnergyMeters, WhatCannotBeReadIsNotCounted) {
   EXPECT_EQ(meter.joules(), std::nullopt);
 }
 
+TEST_F(EnergyMeters, AreNotWholeWhileOneCounterDoesNotAnswer) {
+  set_cray("120000 J 1700000000 us\n");
+  EnergyMeter meter({}, places_);
+  set_cray("no number\n");
+  meter.update();
+  EXPECT_EQ(meter.joules(), std::nullopt);
+  set_cray("120900 J 1700000009 us\n");
+  meter.update();
+  EXPECT_EQ(meter.joules(), 900.0);
+}
+
 TEST_F(EnergyMeters, AWatchSeesACounterBeginAnewBetweenQuestions) {
   EnergyWatch watch({}, places_, std::chrono::milliseconds(5));
   const auto reads = [&](double joules) {

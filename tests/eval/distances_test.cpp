@@ -1,6 +1,8 @@
 // Distances of sets of features on 1, 2 and 3 ranks: closed forms, brute force, and the same bits as on one rank.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -9,6 +11,7 @@
 #include <ATen/ops/equal.h>
 #include <gmock/gmock.h>
 
+#include "base/pulse.h"
 #include "base/random.h"
 #include "eval/frechet.h"
 #include "eval/kernel_distance.h"
@@ -58,7 +61,9 @@ TEST(Distances, HaveTheSameBitsOnAnyNumberOfRanks) {
   expect_same_bits(frechet.unbiased, frechet_alone.unbiased);
   const KernelDistance kernel = kernel_distance(world(), samples, data);
   const KernelDistance kernel_alone = kernel_distance(*alone, samples, data);
-  expect_same_bits(kernel.whole, kernel_alone.whole);
+  EXPECT_EQ(kernel.whole.whole, kernel_alone.whole.whole);
+  EXPECT_EQ(kernel.whole.without, kernel_alone.whole.without);
+  EXPECT_EQ(kernel.whole.without_shared, kernel_alone.whole.without_shared);
   ASSERT_TRUE(kernel.subsets && kernel_alone.subsets);
   expect_same_bits(*kernel.subsets, *kernel_alone.subsets);
   EXPECT_FALSE(kernel_distance(world(), samples.slice(0, 0, 600), data).subsets) << "of subsets that are all the set";
@@ -66,6 +71,21 @@ TEST(Distances, HaveTheSameBitsOnAnyNumberOfRanks) {
   const ManifoldScores scores_alone = manifold_scores(*alone, samples, data, 3);
   EXPECT_TRUE(at::equal(scores.density, scores_alone.density));
   EXPECT_TRUE(at::equal(scores.recall, scores_alone.recall));
+}
+
+TEST(Distances, GiveSignsOfLifeWhileTheyCompute) {
+  const at::Tensor samples = normals(2000, 4, 11);
+  const at::Tensor data = normals(1500, 4, 12);
+  const auto signs_of = [&](const std::function<void()>& work) {
+    const base::Pulse life;
+    work();
+    return life.count() * world().size();  // blocks are dealt to the ranks
+  };
+  EXPECT_GE(signs_of([&] { kernel_distance(world(), samples, data); }), 4 + 3 + kKernelSubsets);
+  EXPECT_GE(signs_of([&] { manifold_scores(world(), samples, data, 3); }), 2 * (4 + 3));
+  EXPECT_GE(signs_of([&] { frechet_distance(world(), samples, data); }), 10);
+  NeighbourSearch search(samples.to(at::kFloat), 1);
+  EXPECT_GE(signs_of([&] { search_all(world(), search, data.size(0), rows_of(data).read); }), 2 * 3);
 }
 
 TEST(Distances, JackknifeErrorsAreTheSpreadOverIndependentSets) {
@@ -116,8 +136,12 @@ TEST(Neighbours, TellCopiesFromNewPictures) {
   const at::Tensor copies = train.slice(0, 0, 200) + normals(200, 8, 10).to(at::kFloat) * 0.05;
   const Memorisation honest = find_memorised(world(), fresh, rows_of(train), held_out);
   const Memorisation copied = find_memorised(world(), at::cat({fresh, copies}), rows_of(train), held_out);
-  EXPECT_NEAR(honest.nearer->value, 0.5, 4.0 * honest.nearer->standard_error);
-  EXPECT_GT(copied.nearer->value, 0.5 + 4.0 * copied.nearer->standard_error);
+  const auto nearer = [](const Memorisation& found) {
+    const Side side{.sets = {*found.nearer}};
+    return combine(std::span(&side, 1), /*same_units=*/false, /*units=*/200);
+  };
+  EXPECT_NEAR(nearer(honest).value, 0.5, 4.0 * nearer(honest).standard_error);
+  EXPECT_GT(nearer(copied).value, 0.5 + 4.0 * nearer(copied).standard_error);
   EXPECT_GT(mean_of(copied.copies).value, 0.6);
   const Estimate usual = mean_of(honest.copies_of_reference);
   EXPECT_NEAR(mean_of(honest.copies).value, usual.value, 5.0 * usual.standard_error);
@@ -130,8 +154,8 @@ TEST(Neighbours, TellCopiesFromNewPictures) {
 }
 
 TEST(Neighbours, ShareBelowCountsPairsAndHalvesTies) {
-  const Estimate share = share_below({1.0, 2.0, 3.0}, {2.0, 4.0});
-  EXPECT_DOUBLE_EQ(share.value, (2.0 + 1.5 + 1.0) / 6.0);
+  const LeftOut share = share_below({1.0, 2.0, 3.0}, {2.0, 4.0});
+  EXPECT_DOUBLE_EQ(share.whole, (2.0 + 1.5 + 1.0) / 6.0);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "eval/left_out.h"
+
 namespace ddpm::eval {
 namespace {
 
@@ -67,6 +69,32 @@ TEST(Estimate, SetsThatDifferMoreThanTheirErrorsWidenTheInterval) {
   }
   const std::vector<Estimate> of_subsets = {a, b};  // how far subsets scatter is no error of their mean
   EXPECT_NEAR(over_sets(of_subsets).standard_error, 1.0, 1e-14);
+}
+
+/// How far the mean of some numbers lies above that of the data, which all sets are held against.
+LeftOut above(const std::vector<double>& numbers, const std::vector<double>& data) {
+  LeftOut gap{.whole = mean_of(numbers).value - mean_of(data).value};
+  for (const double mean : means_without(numbers)) gap.without.push_back(mean - mean_of(data).value);
+  for (const double mean : means_without(data)) gap.without_shared.push_back(mean_of(numbers).value - mean);
+  return gap;
+}
+
+TEST(LeftOut, TheErrorOfSharedDataStaysInAMeanAndCancelsInADifference) {
+  const std::vector<double> data = {0.1, 1.9, -0.7, 0.8};
+  const std::vector<double> other = {0.6, -1.5, 2.2, 0.6, 1.4, -0.1, 3.3, -0.1};  // the mean of kNumbers
+  const auto variance = [](const std::vector<double>& numbers) {
+    const double error = mean_of(numbers).standard_error;
+    return error * error;
+  };
+  const double of_samples = variance(kNumbers) + variance(other);
+  const auto error = [](const std::vector<Side>& sides) { return combine(sides, false, 8).standard_error; };
+  const LeftOut a = above(kNumbers, data);
+  const LeftOut b = above(other, data);
+  EXPECT_NEAR(error({{.sets = {a}}}), std::sqrt(variance(kNumbers) + variance(data)), 1e-14);
+  EXPECT_NEAR(error({{.sets = {a, b}}}), std::sqrt(of_samples / 4.0 + variance(data)), 1e-14);
+  EXPECT_NEAR(error({{.sets = {a}}, {.sets = {b}, .sign = -1.0}}), std::sqrt(of_samples), 1e-14);
+  // Two ways in opposite directions: the data's error counts twice.
+  EXPECT_NEAR(error({{.sets = {a}}, {.sets = {b}}}), std::sqrt(of_samples + 4.0 * variance(data)), 1e-14);
 }
 
 TEST(Comparison, IsATestOfThePairs) {

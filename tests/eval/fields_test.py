@@ -241,6 +241,30 @@ class Fields(unittest.TestCase):
         self.assertTrue(any("different numbers of samples" in note
                             for note in self.evaluate(many, "--data", data, "--against", few, ranks=(2,))["notes"]))  # fmt: skip
 
+    def test_one_odd_pixel_leaves_quantiles_where_they_are(self):
+        """Not at the place of most values: the first pixel. The cells in which quantiles are looked for begin elsewhere."""
+        truth = TRUTH.copy()
+        truth[0, :, 0, 0] = 1e6
+        result = self.evaluate(write_ensemble("a", ensemble(1, 0.9)), "--data", write("odd", truth), ranks=(1,))
+        for v in range(VARIABLES):
+            y = truth[:CONDITIONS, v].astype(float)
+            scale = np.subtract(*np.quantile(y, (0.75, 0.25)))
+            for share, threshold in thresholds_in(result, f"channel {v}").items():
+                if 0.01 <= share <= 0.99:
+                    np.testing.assert_allclose(threshold, np.quantile(y, share), atol=2e-3 * scale)
+
+    def test_sets_with_the_same_conditions_share_their_error(self):
+        """Two sets that are one: their mean's quantiles are known no better than those of each."""
+        data, x = write("truth", TRUTH), ensemble(1, 0.9)
+        paths = [write_ensemble(f"twin-{i}", x) for i in range(2)]
+        one, two = (self.evaluate(*paths[: i + 1], "--data", data, ranks=(1,)) for i in range(2))
+        for v in range(VARIABLES):
+            a, b = self.rows(one, f"channel {v}"), self.rows(two, f"channel {v}")
+            for key in a:
+                if key[0] == "quantile":
+                    self.assertAlmostEqual(b[key]["value"], a[key]["value"], delta=1e-12)
+                    self.assertAlmostEqual(b[key]["standard_error"], a[key]["standard_error"], delta=1e-9)
+
     def test_members_of_an_npy_and_unpaired_sets(self):
         data, x = write("truth", TRUTH), ensemble(1, 0.9)
         np.save(WORK / "members.npy", x.reshape(-1, VARIABLES, *SIDES))
@@ -297,6 +321,8 @@ class Fields(unittest.TestCase):
                                                      member=np.delete(member, 5)), "--data", data)  # fmt: skip
         self.refuse(3, "condition 8 has 3 members", write("short", images[:-1], condition_index=index[:-1], member=member[:-1]),
                     "--data", data)  # fmt: skip
+        np.save(WORK / "three.npy", images[:3])
+        self.refuse(3, "--members 4: ", WORK / "three.npy", "--data", data, "--members", 4)
         self.refuse(3, "has images 0 to 3", good, "--data", write("few", TRUTH[:4]))
         self.refuse(3, "the same conditions in all sets", good, write_ensemble("fewer", x[:5]), "--data", data)
 

@@ -128,6 +128,22 @@ class LossPeer(unittest.TestCase):
         self.assertEqual({c["verdict"] for c in same["comparisons"]}, {"no significant difference"})
         self.assertIn("A is better", ddpm("eval", "loss", "--model", self.trained, "--against", short, *self.options).stdout)
 
+    def test_models_of_several_seeds_count_how_they_differ(self):
+        runs = [self.train(f"seed-{seed}", self.plain, run={"seed": seed}, train={"steps": 6}) for seed in (1, 2, 3)]
+        single = [evaluate("--model", run, *self.options)["metrics"][0] for run in runs]
+        result = evaluate("--model", *runs, *self.options)
+        values = np.array([metric["value"] for metric in single])
+        mean = result["metrics"][0]
+        self.assertEqual((mean["sets"], mean["units"]), (3, COUNT))
+        self.assertAlmostEqual(mean["value"], values.mean(), delta=1e-12)
+        losses = np.mean([diffusers_losses(run / "model", self.plain).mean((1, 2)) for run in runs], axis=0)
+        error = np.hypot(losses.std(ddof=1) / np.sqrt(COUNT), values.std(ddof=1) / np.sqrt(3))
+        self.assertAlmostEqual(mean["standard_error"], error, delta=1e-3 * error)
+        against = evaluate("--model", runs[0], "--against", *runs[1:], *self.options)
+        comparison = against["comparisons"][0]
+        self.assertAlmostEqual(comparison["difference"], values[0] - values[1:].mean(), delta=1e-12)
+        self.assertEqual(against["against"], [str(run) for run in runs[1:]])
+
     def test_values_that_the_run_standardised_itself(self):
         fields = WORK / "fields"
         if not fields.exists():
@@ -139,10 +155,16 @@ class LossPeer(unittest.TestCase):
         self.assertEqual(as_stored.returncode, 3)
         self.assertIn(f"; the folder's files, named as '{files}', take these", as_stored.stderr)
         self.assertEqual(evaluate("--model", run, "--data", files)["count"], 24)
+        stored = self.train("as_stored", files, model=one, data={"normalize": "none"}, train={"steps": 2})
+        apart = ddpm("eval", "loss", "--model", run, "--against", stored, "--data", files, check=False)
+        self.assertEqual(apart.returncode, 2)
+        self.assertIn("wanted: the same values", apart.stderr)
 
     def test_refusals(self):
         small = make_dataset(WORK / "small", 8, 8)
         edm = self.train("edm", self.plain, diffusion={"formulation": "edm"})
+        shifted = self.train("shifted", self.plain, diffusion={"offset_noise": 0.1}, train={"steps": 1})
+        windows = self.train("windows", self.plain, data={"patch": [8, 8]}, train={"steps": 1})
         shutil.rmtree(WORK / "nothing", ignore_errors=True)
         (WORK / "nothing").mkdir()
         cases = [
@@ -151,6 +173,8 @@ class LossPeer(unittest.TestCase):
             (3, ["--model", self.trained, "--data", WORK / "absent"], ["absent"]),
             (4, ["--model", WORK / "nothing", "--data", self.plain], ["nothing"]),
             (2, ["--model", self.trained, "--against", edm, "--data", self.plain], ["the same loss"]),
+            (2, ["--model", self.trained, "--against", shifted, "--data", self.plain], ["offset_noise 0.1", "the same loss"]),
+            (2, ["--model", self.trained, "--against", windows, "--data", self.plain], ["windows of 8 × 8", "the same loss"]),
             (2, ["--model", self.trained, "--weights", "ema:7", "--data", self.plain], ["ema:7"]),
             (2, ["--model", self.trained, "--data", self.plain, "--levels", 0], ["--levels"]),
         ]

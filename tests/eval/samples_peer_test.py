@@ -190,6 +190,35 @@ class SamplesPeer(unittest.TestCase):
         as_data = evaluate(WORK / "collapsed", "--data", folder, "--metrics", "moments")
         self.assertEqual(find(as_data, "mean", "red")["reference"], find(wanted, "mean", "red")["value"])
 
+    def test_values_beyond_the_data_count_as_far_as_they_lie(self):
+        random = np.random.default_rng(3)
+        data, samples = (random.uniform(0, 1, (40, 1, 6, 6)).astype(np.float32) for _ in range(2))
+        samples[:20] += 50
+        samples[20:30] -= 7
+        np.save(WORK / "inside.npy", data)
+        np.save(WORK / "beyond.npy", samples)
+        arguments = [WORK / "beyond.npy", "--data", WORK / "inside.npy", "--metrics", "histogram"]
+        self.result = evaluate(*arguments)
+        wanted = scipy.stats.wasserstein_distance(samples.ravel().astype(float), data.ravel().astype(float))
+        self.assertLess(relative(find(self.result, "histogram_distance")["value"], wanted), 1e-3)  # 256 levels
+        self.assertEqual(evaluate(*arguments, ranks=3), self.result)
+
+    def test_verdicts_of_kernel_distances_leave_out_the_data_they_share(self):
+        random = np.random.default_rng(6)
+        images = {"a": random.normal(0.4, 1, (60, 1, 4, 4)), "b": random.normal(0.6, 1, (60, 1, 4, 4)), "y": random.normal(0, 1, (30, 1, 4, 4))}
+        for name, x in images.items():
+            np.save(WORK / f"shared_{name}.npy", x.astype(np.float32))
+        sets = [WORK / "shared_a.npy", "--against", WORK / "shared_b.npy", "--data", WORK / "shared_y.npy"]
+        result = evaluate(*sets, "--metrics", "kernel")
+        (comparison,) = [c for c in result["comparisons"] if c["metric"] == "kernel_distance"]
+        a, b, y = (random_convolutions(torch.from_numpy(images[name].astype(np.float32))) for name in "aby")
+        error = np.sqrt(
+            np.square(jackknife(a, lambda x: kernel_distance(x, y)))
+            + np.square(jackknife(b, lambda x: kernel_distance(x, y)))
+            + np.square(jackknife(y, lambda x: kernel_distance(a, x) - kernel_distance(b, x)))
+        )
+        self.assertLess(relative(comparison["standard_error"], error), 1e-4)
+
     def test_two_models_and_several_seeds(self):
         metrics = ["--data", WORK / "train", "--metrics", "moments,frechet,kernel,manifold", *self.arguments[5:]]
         result = evaluate(WORK / "sample", "--against", WORK / "collapsed", *metrics)

@@ -17,16 +17,16 @@ EXAM = WORK / "runs" / "exam"
 COUNT = 24
 
 
-def run(*command, code=0):
-    process = subprocess.run([*map(str, command)], cwd=WORK, env={**os.environ, "COUNT": str(COUNT)}, stdin=subprocess.DEVNULL,
+def run(*command, code=0, count=COUNT):
+    process = subprocess.run([*map(str, command)], cwd=WORK, env={**os.environ, "COUNT": str(count)}, stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, timeout=500, check=False)  # fmt: skip
     if process.returncode != code:
         raise AssertionError(f"{command}: exit code {process.returncode}, not {code}\n{process.stdout}\n{process.stderr}")
     return process.stdout + process.stderr
 
 
-def take_the_exam(*arguments, code=0):
-    return run("bash", "examples/exam/run.sh", *arguments, code=code)
+def take_the_exam(*arguments, **wanted):
+    return run("bash", "examples/exam/run.sh", *arguments, **wanted)
 
 
 def result(path):
@@ -54,6 +54,7 @@ class Exam(InAClone):
         said = take_the_exam("ising", "--train.steps", 2, code=6)
         self.assertIn("runs/exam/ising/set is there", said)
         self.assertIn("nothing to do", said)
+        self.assertIn(f"holds an exam with {COUNT} configurations; wanted: {COUNT + 1}", take_the_exam("ising", count=COUNT + 1, code=2))
         table = run(sys.executable, "-B", "examples/exam/table.py", EXAM)
         self.assertRegex(table, r"(?m)^\| ising \| energy \| -0\.7\d+ \| -?\d\.\d+ ± \d\.\d+ \| [+-]\d+\.\d \|$")
         self.assertIn("| u1 | wilson loop 2 x 2 |", table)

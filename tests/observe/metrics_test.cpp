@@ -92,6 +92,16 @@ TEST(ParseJsonLine, ReadsBackEveryBit) {
   }
 }
 
+TEST(ParseJsonLine, KeepsTheOrderOfNames) {
+  StepMetrics metrics = metrics_of(1);
+  metrics.validation_loss_levels = {{"t_62", 0.1}, {"t_187", 0.2}, {"t_1000", 0.3}};
+  metrics.own = {{"mine/b", 1.0}, {"mine/a", 2.0}};
+  const auto read = parse_json_line(to_json_line(metrics));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->validation_loss_levels, metrics.validation_loss_levels);
+  EXPECT_EQ(read->own, metrics.own);
+}
+
 TEST(ParseJsonLine, KeepsWhatAProgramHasLoggedOfItsOwn) {
   StepMetrics m = metrics_of(3);
   m.own = {{"accuracy", 0.75}, {"val/f1", kNaN}};
