@@ -111,8 +111,7 @@ void declare_eval_loss(const Subcommand& eval, Command& command) {
   const Subcommand loss =
       eval.add_subcommand("loss", "The loss of a model on held-out images, by noise level, quartile and variable");
   loss.add("--model", &arguments->models,
-           "A run, a checkpoint, or a diffusers model folder; several that are one to the result, such as one of each "
-           "seed")
+           "A run, a checkpoint, or a diffusers model folder; or several, such as one of each seed, whose mean is told")
       .required();
   loss.add("--weights", &arguments->weights, kWeightsHelp);
   loss.add("--base", &arguments->adapter_base, kBaseHelp);
