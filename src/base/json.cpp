@@ -59,7 +59,10 @@ class Builder : public nlohmann::json_sax<AnyJson> {
   bool number_unsigned(typename Sax::number_unsigned_t value) override { return add(value); }
   bool number_float(typename Sax::number_float_t value, const string_t& /*text*/) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(typename Sax::binary_t& /*value*/) override { fail("binary value"); }
+  bool binary(typename Sax::binary_t& /*value*/) override {
+    fail("binary value");
+    return false;
+  }
   bool start_object(std::size_t /*count*/) override { return open(AnyJson::object()); }
   bool start_array(std::size_t /*count*/) override { return open(AnyJson::array()); }
   bool end_object() override { return close(); }
