@@ -74,14 +74,15 @@ void expect_bf16(c10::Device device, comm::Communicator& world) {
 
 void choose_kernels(c10::Device device, const KernelChoice& choice) {
   at::Context& torch = at::globalContext();
-  if (choice.reproducible) use_deterministic_kernels(torch);
+  const bool deterministic = choice.reproducible || (device.is_cuda() && choice.same_on_ranks);
+  if (deterministic) use_deterministic_kernels(torch);
   if (!device.is_cuda()) return;
-  if (choice.reproducible) {
+  if (deterministic) {
     // Without it LibTorch refuses matrix products when it is to be deterministic.
     // NOLINTNEXTLINE(concurrency-mt-unsafe): at start
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
   }
-  torch.setBenchmarkCuDNN(!choice.reproducible);
+  torch.setBenchmarkCuDNN(!deterministic);
   torch.setAllowTF32CuBLAS(choice.allow_tf32);
   torch.setAllowTF32CuDNN(choice.allow_tf32);
 }

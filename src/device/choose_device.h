@@ -28,12 +28,15 @@ void expect_bf16(c10::Device device, comm::Communicator& world);
 struct KernelChoice {
   bool reproducible = false;
   bool allow_tf32 = true;
+  /// Ranks compute the same weights' gradients each on its own, and must get the same bits.
+  bool same_on_ranks = false;
 };
 
 /// Tells LibTorch, for the whole process, which kernels training may use. On a GPU cuDNN tries its convolutions and
 /// keeps the fastest for each shape, and float32 products are rounded to TF32 if they may be. Where results must be
 /// reproducible only deterministic kernels run, on a GPU with the workspace that cuBLAS wants for it
-/// (CUBLAS_WORKSPACE_CONFIG, unless it is set): call it before anything runs there.
+/// (CUBLAS_WORKSPACE_CONFIG, unless it is set): call it before anything runs there. So do they on GPUs that must agree,
+/// which would choose other kernels each.
 void choose_kernels(c10::Device device, const KernelChoice& choice);
 
 /// What ranks compute with. On a GPU, as long as it lives, the calling thread gives its work to a stream of its own:

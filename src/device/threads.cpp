@@ -55,8 +55,11 @@ void release_first_thread() {
   set_affinity(cpus);
 }
 
-void start_threads(int asked, comm::MpiSession& session) {
-  const int threads = threads_per_rank(asked, session.local_size());
+void start_threads(int asked, comm::MpiSession& session, bool same_on_ranks) {
+  int threads = threads_per_rank(asked, session.local_size());
+  if (same_on_ranks) {
+    threads = static_cast<int>(comm::all_reduce(session.world(), int64_t{threads}, comm::ReduceOp::min));
+  }
   at::set_num_threads(threads);
   const std::vector<int> own = affinity_cpus();
   const std::vector<std::string> all =

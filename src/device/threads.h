@@ -27,8 +27,9 @@ void release_first_thread();
 
 /// Has LibTorch compute with threads_per_rank(), each of them but the calling one on a CPU of its own where these are
 /// this rank's alone: the launcher bound it to as many CPUs as threads, which no other rank of the host may use, and
-/// OpenMP has not been told otherwise. Collective.
-void start_threads(int asked, comm::MpiSession& session);
+/// OpenMP has not been told otherwise. Where `same_on_ranks`, all ranks take as many as the one that has fewest: with
+/// other numbers sums have other last bits. Collective.
+void start_threads(int asked, comm::MpiSession& session, bool same_on_ranks = false);
 
 /// Whether `own` are the CPUs of one rank of `ranks` (of one host, it among them) alone. No rank has CPUs alone where
 /// the launcher bound none, so that `own` are all `host_cpus` of the host.

@@ -236,6 +236,15 @@ std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism) {
   return lines_of(parallelism, /*ranks=*/1, /*that_depend_on_ranks=*/false);
 }
 
+std::string state_of_one(const Parallelism& parallelism, int64_t ranks) {
+  if (parallelism.zero_stage == 0 || ranks == 1) return "";
+  if (parallelism.mesh(ranks).degree(Axis::shard) > 1) return "";
+  return fmt::format(
+      "parallel.zero_stage = {}: a group that shares the state has one member ({} with images of their own), so that "
+      "nothing is shared; wanted: 0, which sends less",
+      parallelism.zero_stage, parallelism.viewers(ranks));
+}
+
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks) {
   const std::vector<std::string> lines = refusals(parallelism, ranks);
   if (!lines.empty()) throw base::ConfigError("{}", lines.front());

@@ -62,6 +62,8 @@ struct Parallelism {
 std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks);
 /// Returns the refusals that no other number of ranks would lift.
 std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism);
+/// What a run is told whose ZeRO stage shares nothing, since its ranks see the same images: "" where there is no such.
+std::string state_of_one(const Parallelism& parallelism, int64_t ranks);
 /// Throws ConfigError for the first combination that cannot work on `ranks` ranks.
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks);
 

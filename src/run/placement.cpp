@@ -72,10 +72,14 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
     mesh = parallelism.mesh(world.size());
     layout = parallelism.batch(mesh);
   });
+  if (const std::string odd = layout::state_of_one(parallelism, world.size()); !odd.empty()) log.warn("{}", odd);
   const at::Device device = device::choose_device(run.device, session, log, config.parallel.share_gpus);
   if (config.precision.mixed_precision == optim::MixedPrecision::bf16) device::expect_bf16(device, world);
-  device::start_threads(static_cast<int>(run.threads_per_rank), session);
-  device::choose_kernels(device, {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32});
+  const bool has_parts = parallelism.tensor_size > 1;  // whose weights that are not cut nobody sums
+  device::start_threads(static_cast<int>(run.threads_per_rank), session, has_parts);
+  device::choose_kernels(
+      device,
+      {.reproducible = run.reproducible, .allow_tf32 = config.precision.allow_tf32, .same_on_ranks = has_parts});
   if (device.is_cpu()) {
     device::set_up_host_memory(parallelism.zero_stage >= 2 ? device::FreedMemory::returned : device::FreedMemory::kept);
   }

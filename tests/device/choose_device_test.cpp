@@ -46,6 +46,15 @@ TEST_F(ChooseKernels, AReproducibleRunTakesNoneThatTimingsChoose) {
   EXPECT_STREQ(std::getenv(kWorkspace), ":4096:8");
 }
 
+TEST_F(ChooseKernels, GpusThatMustAgreeChooseNoneByTimings) {
+  const at::Context& torch = at::globalContext();
+  choose_kernels({at::kCUDA, 0}, {.same_on_ranks = true});
+  EXPECT_FALSE(torch.benchmarkCuDNN());
+  EXPECT_TRUE(torch.deterministicCuDNN());
+  EXPECT_TRUE(torch.deterministicAlgorithms());
+  EXPECT_STREQ(std::getenv(kWorkspace), ":4096:8");
+}
+
 TEST_F(ChooseKernels, TheUsersOwnWorkspaceStays) {
   setenv(kWorkspace, ":16:8", 1);
   choose_kernels({at::kCUDA, 0}, {.reproducible = true});
@@ -54,7 +63,7 @@ TEST_F(ChooseKernels, TheUsersOwnWorkspaceStays) {
 
 TEST_F(ChooseKernels, TheCpuKeepsItsOwn) {
   const at::Context& torch = at::globalContext();
-  choose_kernels(at::kCPU, {.reproducible = false});
+  choose_kernels(at::kCPU, {.reproducible = false, .same_on_ranks = true});
   EXPECT_FALSE(torch.benchmarkCuDNN());
   EXPECT_FALSE(torch.deterministicAlgorithms());
 }

@@ -158,6 +158,16 @@ TEST(Parallelism, ReproducibleNeedsAFixedNumberOfThreads) {
   EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 2}), "accepted");
 }
 
+TEST(Parallelism, AStageThatSharesNothingIsTold) {
+  EXPECT_EQ(state_of_one({.zero_stage = 3, .global_size = 8, .tiles = 8}, 8),
+            "parallel.zero_stage = 3: a group that shares the state has one member (1 group of 8 tiles with images of "
+            "their own), so that nothing is shared; wanted: 0, which sends less");
+  EXPECT_NE(state_of_one({.zero_stage = 1, .global_size = 8, .dp_shard_size = 1}, 4), "");
+  EXPECT_EQ(state_of_one({.zero_stage = 3, .global_size = 8, .tiles = 4}, 8), "");
+  EXPECT_EQ(state_of_one({.zero_stage = 0, .global_size = 8, .tiles = 8}, 8), "");
+  EXPECT_EQ(state_of_one({.zero_stage = 3, .global_size = 8}, 1), "");
+}
+
 TEST(Parallelism, ReproducibleNeedsWholeGradientsInFloat32) {
   EXPECT_EQ(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 1}), "accepted");
   EXPECT_THAT(refusal_of({.reproducible = true, .threads_per_rank = 1, .zero_stage = 2}),
