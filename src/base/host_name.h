@@ -1,4 +1,4 @@
-// The names of this computer, for messages and records.
+// The name of this computer, for messages and records; comm/node_names.h has the one that Slurm knows it by.
 #pragma once
 
 #include <string>
@@ -7,9 +7,5 @@ namespace ddpm::base {
 
 /// What gethostname(2) says, or "unknown host".
 std::string host_name();
-
-/// The name by which messages call this computer: the one that Slurm knows it by (SLURMD_NODENAME), which its options
-/// such as --exclude take, and outside Slurm host_name().
-std::string node_name();
 
 }  // namespace ddpm::base

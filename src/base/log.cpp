@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <string>
 
-#include "base/host_name.h"
 #include "base/status_line.h"
 #include "base/utf8.h"
 
@@ -59,7 +58,7 @@ void Logger::write(std::string_view level, std::string_view message) const {
 }
 
 void Logger::write_error(std::string_view message) const {
-  const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, node_name()) : "";
+  const std::string where = world_size_ > 1 ? fmt::format("rank {} on {}: ", rank_, node_) : "";
   tell("error", message);
   put_line(fmt::format("ddpm: error: {}{}", where, message));
 }

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/host_name.h"
 
 namespace ddpm::base {
 
@@ -22,8 +25,9 @@ class LogListener {
 
 class Logger {
  public:
-  /// `rank` and `world_size` decide who speaks and whether an error line names its rank and host.
-  Logger(int rank, int world_size) : rank_(rank), world_size_(world_size), shared_(std::make_shared<Shared>()) {}
+  /// `rank` and `world_size` decide who speaks and whether an error line names its rank and `node`.
+  Logger(int rank, int world_size, std::string node = host_name())
+      : rank_(rank), world_size_(world_size), node_(std::move(node)), shared_(std::make_shared<Shared>()) {}
 
   /// "ddpm: message", from rank 0 only.
   template <typename... Args>
@@ -35,7 +39,7 @@ class Logger {
   void warn(fmt::format_string<Args...> format, Args&&... args) const {
     if (rank_ == 0 || heard()) write("warning", fmt::format(format, std::forward<Args>(args)...));
   }
-  /// "ddpm: error: [rank R on HOST: ]message", from whichever rank calls it; always one line.
+  /// "ddpm: error: [rank R on NODE: ]message", from whichever rank calls it; always one line.
   template <typename... Args>
   void error(fmt::format_string<Args...> format, Args&&... args) const {
     write_error(fmt::format(format, std::forward<Args>(args)...));
@@ -64,6 +68,7 @@ class Logger {
 
   int rank_;
   int world_size_;
+  std::string node_;
   std::shared_ptr<Shared> shared_;
 };
 

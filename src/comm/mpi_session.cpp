@@ -10,6 +10,7 @@
 #include "comm/launch.h"
 #include "comm/mpi_communicator.h"
 #include "comm/mpi_library.h"
+#include "comm/node_names.h"
 #include "comm/reach.h"
 #include "comm/session.h"
 #include "comm/solo_communicator.h"
@@ -53,7 +54,8 @@ bool is_alone() {
 
 }  // namespace
 
-MpiSession::MpiSession(int& argc, char**& argv, const StartOptions& start) : host_name_(base::host_name()) {
+MpiSession::MpiSession(int& argc, char**& argv, const StartOptions& start)
+    : host_name_(base::host_name()), node_name_(node_names({host_lines()}).front()) {
   const StartDeadline deadline(start.timeout_s);
   has_mpi_ = wants_mpi(start);
   if (!has_mpi_) {
@@ -83,12 +85,13 @@ void MpiSession::meet(const StartOptions& start) {
   check_mpi(MPI_Comm_rank(host, &local_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(host, &local_size_), "MPI_Comm_size");
   check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+  node_name_ = node_names(all_gather(*world_, host_lines()))[static_cast<std::size_t>(rank_)];
 }
 
 MpiSession::~MpiSession() {
   // MPI_Finalize waits for all ranks; here an error may be under way on this one only, which main() will report.
   if (!finalized_ && std::uncaught_exceptions() == 0)
-    base::Logger(rank(), size()).error("the process ends without MPI_Finalize");
+    base::Logger(rank(), size(), node_name_).error("the process ends without MPI_Finalize");
 }
 
 void MpiSession::finalize() {

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/host_name.h"
 #include "comm/end_ranks.h"
 #include "comm/mpi_handles.h"
+#include "comm/node_names.h"
 
 namespace ddpm::comm {
 namespace {
@@ -23,8 +23,8 @@ using base::Clock;
 using Seconds = std::chrono::duration<double>;
 
 enum class Tag : int { name = 1, firsts, hello, unheard, verdict };
-constexpr std::size_t kNameBytes = 256;
-using Name = std::array<char, kNameBytes>;
+constexpr std::size_t kNameBytes = 512;
+using Name = std::array<char, kNameBytes>;  // what host_lines() says
 
 /// Sends and receives that are under way.
 class Messages {
@@ -113,14 +113,17 @@ class FirstHost {
           "hears nothing of rank {}{} within {} s: not reachable, or running another command",
           silent - heard.begin() + 1, std::ranges::count(heard, false) > 1 ? " and others" : "", patience_.count()));
     }
-    base::node_name().copy(names[0].data(), kNameBytes - 1);
+    host_lines().copy(names[0].data(), kNameBytes - 1);
+    std::vector<std::string> lines;
+    for (const Name& name : names) lines.emplace_back(name.data());
+    const std::vector<std::string> nodes = node_names(lines);
     std::vector<int> firsts;
     std::set<std::string> known;
     for (int rank = 0; rank < size_; ++rank) {
-      const std::string name = names[static_cast<std::size_t>(rank)].data();
-      if (!known.insert(name).second) continue;
+      const std::string& node = nodes[static_cast<std::size_t>(rank)];
+      if (!known.insert(node).second) continue;
       firsts.push_back(rank);
-      hosts_.push_back(name);
+      hosts_.push_back(node);
     }
     return firsts;
   }
@@ -183,7 +186,7 @@ void probe(Seconds patience) {
     return;
   }
   Name name{};
-  base::node_name().copy(name.data(), kNameBytes - 1);
+  host_lines().copy(name.data(), kNameBytes - 1);
   std::vector<int> firsts(static_cast<std::size_t>(size), -1);
   messages.send(name.data(), kNameBytes, MPI_CHAR, 0, Tag::name);
   messages.receive(firsts.data(), firsts.size(), MPI_INT, 0, Tag::firsts);

@@ -46,6 +46,8 @@ class MpiSession {
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int local_size() const { return local_size_; }
   [[nodiscard]] const std::string& host_name() const { return host_name_; }
+  /// The name by which messages call this host (comm/node_names.h).
+  [[nodiscard]] const std::string& node_name() const { return node_name_; }
 
   /// MPI_Finalize on the good path, so that its failure is seen. Collective; world() is gone afterwards.
   void finalize();
@@ -67,6 +69,7 @@ class MpiSession {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::string host_name_;
+  std::string node_name_;
   bool has_mpi_ = false;
   bool finalized_ = false;
   std::mutex hooks_mutex_;

@@ -50,7 +50,7 @@ void StartDeadline::wait(double seconds, const std::string& rank) {
     std::fprintf(stderr,
                  "ddpm: error: rank %s on %s: the ranks have not met within %g s (%s): some have not come, or "
                  "cannot be reached from others\n",
-                 rank.c_str(), base::node_name().c_str(), seconds, kVariable);
+                 rank.c_str(), base::host_name().c_str(), seconds, kVariable);
   }
   std::_Exit(static_cast<int>(base::ExitCode::communication));
 }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/host_name.h"
 #include "base/pulse.h"
 #include "comm/collectives.h"
 #include "comm/heartbeat.h"
@@ -40,7 +39,7 @@ class Watchdog::Thread {
       : session_(session),
         log_(log),
         comm_(session.world().duplicate()),
-        hosts_(all_gather(session.world(), base::node_name())),
+        hosts_(all_gather(session.world(), session.node_name())),
         own_{.phase = start} {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }

@@ -156,7 +156,7 @@ Diagnosis examine(const run::Runtime& runtime, const DoctorOptions& options,
   comm::Watchdog& watchdog = *runtime.watchdog;
   watchdog.enter(part("looking at its host", options));
   Diagnosis diagnosis;
-  const auto greetings = exchange_greetings(world, make_greeting(text_of(options)));
+  const auto greetings = exchange_greetings(world, make_greeting(text_of(options), runtime.session.node_name()));
   std::vector<std::string> hosts;
   for (const Greeting& greeting : greetings) hosts.emplace_back(greeting.host.data());
   diagnosis.survey = make_survey(hosts);

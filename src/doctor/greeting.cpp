@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/host_name.h"
 #include "base/version.h"
 #include "doctor/groups.h"
 #include "doctor/process_facts.h"
@@ -22,12 +21,12 @@ void put(std::array<char, N>& field, const std::string& text) {
 
 }  // namespace
 
-Greeting make_greeting(const std::string& options) {
+Greeting make_greeting(const std::string& options, const std::string& host) {
   Greeting own;
   put(own.version, base::kVersion);
   put(own.program, program_hash());
   put(own.options, options);
-  put(own.host, base::node_name());
+  put(own.host, host);
   return own;
 }
 

@@ -22,7 +22,7 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 576);
 
-Greeting make_greeting(const std::string& options);
+Greeting make_greeting(const std::string& options, const std::string& host);
 
 /// Returns every rank's greeting, in rank order. Collective.
 std::vector<Greeting> exchange_greetings(comm::Communicator& world, const Greeting& own);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/host_name.h"
 #include "base/sha256.h"
 #include "base/version.h"
 #include "comm/mpi_library.h"
@@ -156,7 +155,6 @@ const std::string& program_hash() {
 ProcessFacts process_facts() {
   ProcessFacts facts;
   facts.machine = read_host_facts();
-  facts.host = base::node_name();
   facts.launcher = launcher_name(comm::process_environment());
   facts.pid = ::getpid();
   facts.versions["ddpm"] = base::kVersion;

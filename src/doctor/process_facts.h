@@ -50,7 +50,7 @@ std::string launcher_name(const comm::Environment& environment);
 const std::string& program_hash();
 
 /// Returns the facts of this process, after MPI_Init; what cannot be found out is left empty. The caller adds what this
-/// folder does not know (LibTorch, HDF5), and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is loaded.
+/// folder does not know (LibTorch, HDF5), `host` and `threads`. Opens libddpm_cuda.so where an NVIDIA driver is loaded.
 ProcessFacts process_facts();
 
 }  // namespace ddpm::doctor

@@ -27,6 +27,7 @@ std::string libtorch_file() {
 
 ProcessFacts this_process(const comm::MpiSession& session) {
   ProcessFacts facts = process_facts();
+  facts.host = session.node_name();
   facts.versions["libtorch"] = libtorch_version();
   facts.versions["libtorch_of_build"] =
       fmt::format("{}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH);

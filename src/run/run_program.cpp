@@ -79,7 +79,7 @@ int end_together(comm::MpiSession& session, std::optional<comm::Watchdog>& watch
 /// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has
 /// one.
 int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session, const comm::StartOptions& options) {
-  const base::Logger log(session.rank(), session.size());
+  const base::Logger log(session.rank(), session.size(), session.node_name());
   const auto files = base::posix_file_system();
   const comm::Phase start{.name = "starting",
                           .deadline_s = comm::StartDeadline::seconds(options.timeout_s),

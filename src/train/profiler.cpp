@@ -41,7 +41,7 @@ void Profiler::after(int64_t step) {
   supervision_.trace(nullptr);
   profiled_ = 0;
   const base::Path path = folder_.profiles() / fmt::format("step-{:08}.json", step);
-  write_trace(runtime_.files, path, trace_, runtime_.session.world());
+  write_trace(runtime_.files, path, trace_, runtime_.session);
   runtime_.log.info("the timeline of step {} is in {}: open it with ui.perfetto.dev", step, path.string());
 }
 

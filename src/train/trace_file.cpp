@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
-#include "base/host_name.h"
 #include "base/json.h"
 #include "comm/collectives.h"
 
@@ -59,8 +58,9 @@ std::string name_event(int rank, const char* what, std::size_t thread, const std
 }
 
 /// The events of this rank, one a line. `origin`: when the timeline begins, by rank 0's clock.
-std::string events_of(const std::vector<base::Trace::Span>& spans, int rank, double offset, double origin) {
-  std::string text = name_event(rank, "process_name", 0, fmt::format("rank {} on {}", rank, base::node_name()));
+std::string events_of(const std::vector<base::Trace::Span>& spans, int rank, const std::string& node, double offset,
+                      double origin) {
+  std::string text = name_event(rank, "process_name", 0, fmt::format("rank {} on {}", rank, node));
   for (std::size_t track = 0; track < kTrackNames.size(); ++track)
     text += ",\n" + name_event(rank, "thread_name", track, kTrackNames[track]);
   std::size_t number = 0;
@@ -105,11 +105,12 @@ double clock_offset(comm::Communicator& world) {
   return 0.0;
 }
 
-void write_trace(base::FileSystem& files, const base::Path& path, base::Trace& trace, comm::Communicator& world) {
+void write_trace(base::FileSystem& files, const base::Path& path, base::Trace& trace, comm::MpiSession& session) {
+  comm::Communicator& world = session.world();
   const double offset = clock_offset(world);
   double origin = trace.began();
   world.broadcast(buffer_of(origin), 0).wait();
-  const std::string own = events_of(trace.take(), world.rank(), offset, origin);
+  const std::string own = events_of(trace.take(), world.rank(), session.node_name(), offset, origin);
   if (world.rank() != 0) send_text(world, own);
   std::optional<base::OutputError> failure;  // thrown when every rank has sent its events
   const auto attempt = [&failure](const auto& work) {

@@ -3,7 +3,7 @@
 
 #include "base/file_system.h"
 #include "base/trace.h"
-#include "comm/communicator.h"
+#include "comm/session.h"
 
 namespace ddpm::train {
 
@@ -14,6 +14,6 @@ double clock_offset(comm::Communicator& world);
 /// Writes what `trace` of each rank has recorded into one file at `path`: JSON in the Trace Event Format, a process for
 /// each rank and a thread for each track, in microseconds since rank 0 began. Rank 0 holds the events of one rank at a
 /// time. Collective; throws OutputError's code on all ranks.
-void write_trace(base::FileSystem& files, const base::Path& path, base::Trace& trace, comm::Communicator& world);
+void write_trace(base::FileSystem& files, const base::Path& path, base::Trace& trace, comm::MpiSession& session);
 
 }  // namespace ddpm::train

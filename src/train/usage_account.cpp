@@ -9,7 +9,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 
-#include "base/host_name.h"
 #include "comm/collectives.h"
 #include "comm/job.h"
 #include "device/device_library.h"
@@ -72,7 +71,7 @@ void UsageAccount::begin(const engine::Progress& progress, c10::Device device, c
   begun_ = base::Clock::now();
   line_ = {.start = fresh_id(now),
            .time = now,
-           .host = base::node_name(),
+           .host = session.node_name(),
            .nodes = sums[0],
            .ranks = session.size(),
            .device = device.is_cpu() ? "cpu" : "cuda",

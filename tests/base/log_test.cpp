@@ -21,9 +21,13 @@ TEST(Logger, ASingleRankNamesNoRank) {
 }
 
 TEST(Logger, OtherRanksSpeakOnlyOfErrorsAndSayWhoTheyAre) {
-  const std::string name = node_name();
+  const std::string name = host_name();
   EXPECT_EQ(said_by(Logger(3, 4)), "ddpm: error: rank 3 on " + name + ": it is gone\n");
   EXPECT_THAT(said_by(Logger(0, 4)), testing::EndsWith("ddpm: error: rank 0 on " + name + ": it is gone\n"));
+}
+
+TEST(Logger, ARanksNodeHasTheNameThatIsGiven) {
+  EXPECT_EQ(said_by(Logger(3, 4, "nid000007")), "ddpm: error: rank 3 on nid000007: it is gone\n");
 }
 
 TEST(Logger, AnErrorIsOneLineWhateverItQuotes) {

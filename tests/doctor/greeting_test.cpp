@@ -13,7 +13,7 @@ void put(std::array<char, N>& field, const std::string& text) {
 }
 
 std::vector<Greeting> four_ranks() {
-  std::vector<Greeting> all(4, make_greeting("options"));
+  std::vector<Greeting> all(4, make_greeting("options", ""));
   for (std::size_t rank = 0; rank < all.size(); ++rank) put(all[rank].host, rank < 2 ? "node00" : "node01");
   return all;
 }
@@ -38,8 +38,9 @@ TEST(Greeting, WithOtherOptionsToo) {
 }
 
 TEST(Greeting, LongTextsAreCutToTheirFields) {
-  const Greeting greeting = make_greeting(std::string(1000, 'x'));
+  const Greeting greeting = make_greeting(std::string(1000, 'x'), "node00");
   EXPECT_EQ(std::string(greeting.options.data()), std::string(greeting.options.size() - 1, 'x'));
+  EXPECT_EQ(std::string(greeting.host.data()), "node00");
 }
 
 }  // namespace

@@ -30,10 +30,17 @@ class BlockedPair(unittest.TestCase):
             list(map(str, command)), env=bench.environment(), capture_output=True, text=True, timeout=120, check=False
         )
 
-    def test_doctor_names_the_two(self):
-        process = self.run_ddpm("doctor", "--output", WORK / "run", "--max-mib", 1, "--file-mib", 1, "--timeout", 5)
+    def doctor_names_the_two(self, **options):
+        process = self.run_ddpm("doctor", "--output", WORK / "run", "--max-mib", 1, "--file-mib", 1, "--timeout", 5, **options)
         self.assertEqual(process.returncode, 5, process.stderr)
         self.assertIn(f"no message arrives between {self.hosts.names[1]} and {self.hosts.names[2]}\n", process.stderr)
+
+    def test_doctor_names_the_two(self):
+        self.doctor_names_the_two()
+
+    def test_also_where_all_ranks_are_told_the_name_of_one_node(self):
+        """As MPICH's mpiexec does in a job of Slurm."""
+        self.doctor_names_the_two(options=("-x", "SLURMD_NODENAME=node1"))
 
     def test_other_commands_end_at_the_deadline_of_the_start(self):
         process = self.run_ddpm("bench", "comm", "--repeats", 1, options=("-x", "DDPM_START_TIMEOUT_S=5"))
