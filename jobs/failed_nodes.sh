@@ -62,7 +62,7 @@ is_node_of() {
 said_by_start() { tail -c "+$log_begin" "$job_log"; }
 
 # Reasons of exit code 5 that another start would find again, in the program's words.
-readonly final_reasons='without reaching another checkpoint|promised [0-9]+ ranks, but MPI found|but the program was started bare as one rank|without a PMIx server|ranks disagree on the |MPI provides thread level'
+readonly final_reasons='without reaching another checkpoint|promised (at least )?[0-9]+ ranks, but MPI found|but the program was started bare as one rank|without a PMIx server|ranks disagree on the |MPI provides thread level'
 
 # Whether exit code 5 is for a reason that is gone with this start: a link, an adapter or a node that failed. A job whose log is
 # no file tells no reason, and does not come back by itself.

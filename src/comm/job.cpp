@@ -12,7 +12,7 @@ Environment process_environment() {
 }
 
 std::string job_number(const Environment& environment) {
-  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID"}) {
+  for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_ENCLOSING_ID", "FLUX_JOB_ID"}) {
     if (auto number = environment(name)) return *number;
   }
   return "";

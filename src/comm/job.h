@@ -12,7 +12,8 @@ namespace ddpm::comm {
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-/// The number that the batch system (Slurm, PBS, Flux) has given to this job; "" outside of one.
+/// The number by which users find this job in the batch system (Slurm, PBS, Flux); "" outside of one. A job of Flux has
+/// a Flux of its own inside, where each `flux run` is a job: it is the number of the job around them.
 std::string job_number(const Environment& environment);
 /// How often this job has come back under its number: SLURM_RESTART_COUNT, or under PBS what jobs/batch.sh has counted
 /// (DDPM_RESTARTS). 0 at its first start.

@@ -1,10 +1,12 @@
 #include "comm/launch.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <csignal>
-#include <string_view>
+#include <fstream>
 
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -15,35 +17,131 @@
 namespace ddpm::comm {
 namespace {
 
+/// What ranks are told by those that start them.
+struct Told {
+  std::optional<Launcher> launcher;  // none: several launchers tell their ranks so
+  const char* sign;                  // a variable that its ranks have; null: `rank` or `size`
+  const char* rank;
+  const char* size;  // null: ranks are not told how many they are
+};
+
+// The one that is nearest to the rank first: the tasks of srun may be an mpirun's daemons, and the processes of an
+// mpirun inherit what these were told.
+constexpr std::array kTold = {
+    Told{Launcher::mpirun, nullptr, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    Told{Launcher::mpiexec, "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE"},  // Hydra, of MPICH and Intel MPI
+    Told{Launcher::flux, nullptr, "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+    Told{std::nullopt, nullptr, "PMIX_RANK", nullptr},
+    Told{std::nullopt, nullptr, "PMI_RANK", "PMI_SIZE"},
+    // Slurm's batch shells have a SLURM_PROCID, too, but what they start bare is in no step.
+    Told{Launcher::srun, "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+    Told{Launcher::mpiexec, nullptr, "PALS_RANKID", nullptr},
+};
+
+bool is_set(const Environment& environment, const char* variable) {
+  return variable != nullptr && environment(variable).has_value();
+}
+
+bool is_told(const Told& told, const Environment& environment) {
+  if (told.sign != nullptr) return is_set(environment, told.sign);
+  return is_set(environment, told.rank) || is_set(environment, told.size);
+}
+
+std::optional<int> number_in(const Environment& environment, const char* variable) {
+  const std::string text = environment(variable).value_or("");
+  int number = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc()) return std::nullopt;
+  return number;
+}
+
+/// How many ranks there are, by a variable.
 struct Promise {
-  std::string variable;
+  const char* variable;
+  int value;
+  bool at_least;
   int ranks;
 };
 
-std::optional<Promise> promise_in(const Environment& environment, const std::string& variable) {
-  const auto text = environment(variable);
-  int ranks = 0;
-  if (!text || std::from_chars(text->data(), text->data() + text->size(), ranks).ec != std::errc()) return std::nullopt;
-  return Promise{variable, ranks};
-}
-
 /// The ranks that the launcher which is nearest to this process promised.
 std::optional<Promise> promise_of_launcher(const Environment& environment) {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "FLUX_JOB_SIZE"}) {
-    if (auto promise = promise_in(environment, variable)) return promise;
+  for (const Told& told : kTold) {
+    if (told.size == nullptr || !is_told(told, environment)) continue;
+    if (const auto size = number_in(environment, told.size)) return Promise{told.size, *size, false, *size};
   }
-  if (environment("SLURM_STEP_ID")) return promise_in(environment, "SLURM_STEP_NUM_TASKS");
   return std::nullopt;
+}
+
+/// What follows from other variables of a launcher that tells no number of ranks, such as HPE's PALS. Of several the
+/// one that says most.
+std::optional<Promise> least_promise(const Environment& environment) {
+  std::optional<Promise> most;
+  const auto take = [&](const char* variable, int more) {
+    const auto value = number_in(environment, variable);
+    if (value && (!most || *value + more > most->ranks)) most = Promise{variable, *value, true, *value + more};
+  };
+  for (const Told& told : kTold) {
+    if (is_told(told, environment)) take(told.rank, 1);
+  }
+  take("PALS_LOCAL_SIZE", 0);
+  return most;
+}
+
+void expect_kept(const std::optional<Promise>& promise, int world_size) {
+  if (!promise || promise->ranks <= world_size) return;
+  throw base::CommunicationError("{}={} promised {}{} ranks, but MPI found a world of {}; {}", promise->variable,
+                                 promise->value, promise->at_least ? "at least " : "", promise->ranks, world_size,
+                                 launch_advice());
+}
+
+/// Lines of PBS's list of places for ranks.
+int pbs_places(const Environment& environment) {
+  std::ifstream file(environment("PBS_NODEFILE").value_or(""));
+  int places = 0;
+  for (std::string line; std::getline(file, line);) places += line.empty() ? 0 : 1;
+  return places;
+}
+
+/// A batch job's script has forgotten the launcher.
+void expect_no_bare_start(const Environment& environment) {
+  constexpr const char* kBare = "the program was started bare as one rank";
+  if (const int tasks = number_in(environment, "SLURM_NTASKS").value_or(1); tasks > 1) {
+    throw base::CommunicationError(
+        "the Slurm job has {} tasks (SLURM_NTASKS), but {}; {} (one rank is had by srun --ntasks=1)", tasks, kBare,
+        launch_advice());
+  }
+  if (launched_rank(environment)) return;
+  if (const int places = pbs_places(environment); places > 1) {
+    throw base::CommunicationError(
+        "the PBS job has {} places for ranks (lines of PBS_NODEFILE), but {}; {} (one rank is had by mpiexec -n 1)",
+        places, kBare, launch_advice());
+  }
 }
 
 }  // namespace
 
 std::optional<std::string> launched_rank(const Environment& environment) {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "FLUX_TASK_RANK"}) {
-    if (auto rank = environment(name)) return rank;
+  for (const Told& told : kTold) {
+    if (is_told(told, environment) && is_set(environment, told.rank)) return environment(told.rank);
   }
-  // Slurm's batch shells have a SLURM_PROCID, too, but what they start bare is in no step.
-  return environment("SLURM_STEP_ID") ? environment("SLURM_PROCID") : std::nullopt;
+  return std::nullopt;
+}
+
+Launcher launched_by(const Environment& environment) {
+  Launcher launcher = Launcher::none;
+  for (const Told& told : kTold) {
+    if (!is_told(told, environment)) continue;
+    if (told.launcher) return *told.launcher;
+    launcher = Launcher::mpiexec;
+  }
+  return launcher;
+}
+
+std::string launcher_name(const Environment& environment) {
+  const Launcher launcher = launched_by(environment);
+  const std::string name(base::name_of(launcher));
+  if (launcher != Launcher::srun && launcher != Launcher::flux) return name;
+  const std::string job = job_number(environment);
+  return fmt::format("{} (job {})", name, job.empty() ? "?" : job);
 }
 
 double seconds_of(const Environment& environment, const std::string& variable, double otherwise) {
@@ -59,22 +157,13 @@ double seconds_of(const Environment& environment, const std::string& variable, d
 bool launched_as_first(const Environment& environment) { return launched_rank(environment).value_or("0") == "0"; }
 
 void check_launch(int world_size, const Environment& environment) {
-  if (const auto promise = promise_of_launcher(environment)) {
-    if (promise->ranks <= world_size) return;
-    throw base::CommunicationError("{}={} promised {} ranks, but MPI found a world of {}; {}", promise->variable,
-                                   promise->ranks, promise->ranks, world_size, launch_advice());
-  }
-  const auto job = promise_in(environment, "SLURM_NTASKS");
-  if (world_size == 1 && job && job->ranks > 1) {
-    throw base::CommunicationError(
-        "the Slurm job has {} tasks (SLURM_NTASKS), but the program was "
-        "started bare as one rank; {} (one rank is had by srun --ntasks=1)",
-        job->ranks, launch_advice());
-  }
+  if (const auto promise = promise_of_launcher(environment)) return expect_kept(promise, world_size);
+  expect_kept(least_promise(environment), world_size);
+  if (world_size == 1) expect_no_bare_start(environment);
 }
 
 bool launched_by_srun(const Environment& environment) {
-  return environment("SLURM_STEP_ID") && environment("SLURM_PROCID") && !environment("OMPI_COMM_WORLD_SIZE");
+  return launched_by(environment) == Launcher::srun && environment("SLURM_PROCID");
 }
 
 bool lacks_pmix(const Environment& environment) { return launched_by_srun(environment) && !environment("PMIX_RANK"); }

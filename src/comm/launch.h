@@ -4,9 +4,13 @@
 // times and write over each other. The same happens when a batch script forgets srun.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "base/named.h"
 #include "comm/job.h"
 
 namespace ddpm::comm {
@@ -16,7 +20,8 @@ namespace ddpm::comm {
 ///   OMPI_COMM_WORLD_SIZE, PMI_SIZE           ranks of this mpirun or mpiexec
 ///   FLUX_JOB_SIZE                             tasks of this flux run; a batch script of Flux has none
 ///   SLURM_STEP_NUM_TASKS, with SLURM_STEP_ID  tasks of this job step (srun)
-///   SLURM_NTASKS                              tasks of the job, when a batch script runs the program bare
+///   launched_rank(), PALS_LOCAL_SIZE          how many there are at least, where HPE's PALS tells nothing more
+///   SLURM_NTASKS, lines of PBS_NODEFILE       ranks of the job, when a batch script runs the program bare
 /// For subcommands that share their work between ranks (train, sample, data create). The others may run bare as one
 /// rank inside a batch job.
 void check_launch(int world_size, const Environment& environment);
@@ -32,6 +37,20 @@ std::optional<std::string> launched_rank(const Environment& environment);
 
 /// Whether this process is the one that speaks before MPI has said who is who.
 bool launched_as_first(const Environment& environment);
+
+/// What starts programs as ranks. `mpirun` is Open MPI's, `mpiexec` that of MPICH and its relatives, or HPE's PALS, and
+/// whatever else tells ranks of themselves through PMI or PMIx.
+enum class Launcher : uint8_t { none, mpirun, mpiexec, flux, srun };
+constexpr auto names_of(Launcher /*type*/) {
+  return std::to_array<std::string_view>({"bare", "mpirun", "mpiexec", "flux", "srun"});
+}
+
+/// The launcher that is nearest to this process: the mpirun in a job of Slurm, whose daemons srun may have started.
+Launcher launched_by(const Environment& environment);
+
+/// Its name, and the job's number where it belongs to a batch system: "srun (job 5)", "flux (job f3)", "mpirun",
+/// "mpiexec", "bare".
+std::string launcher_name(const Environment& environment);
 
 /// Whether srun itself started this process as a rank, rather than an mpirun inside a Slurm job.
 bool launched_by_srun(const Environment& environment);

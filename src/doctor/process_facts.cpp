@@ -133,14 +133,6 @@ bool may_differ(std::string_view variable) {
   return std::ranges::find(kOwn, variable) != kOwn.end();
 }
 
-std::string launcher_name(const comm::Environment& environment) {
-  if (environment("OMPI_COMM_WORLD_SIZE") && environment("OMPI_MCA_orte_hnp_uri")) return "mpirun";
-  if (environment("SLURM_STEP_ID")) return fmt::format("srun (job {})", environment("SLURM_JOB_ID").value_or("?"));
-  if (environment("OMPI_COMM_WORLD_SIZE")) return "mpirun";
-  if (environment("FLUX_TASK_RANK")) return fmt::format("flux (job {})", environment("FLUX_JOB_ID").value_or("?"));
-  return environment("PMI_SIZE") || environment("PALS_RANKID") ? "mpiexec" : "bare";
-}
-
 const std::string& program_hash() {
   static const std::string hash = [] {
     try {
@@ -155,7 +147,7 @@ const std::string& program_hash() {
 ProcessFacts process_facts() {
   ProcessFacts facts;
   facts.machine = read_host_facts();
-  facts.launcher = launcher_name(comm::process_environment());
+  facts.launcher = comm::launcher_name(comm::process_environment());
   facts.pid = ::getpid();
   facts.versions["ddpm"] = base::kVersion;
   facts.versions["program"] = program_hash();

@@ -15,7 +15,7 @@ namespace ddpm::doctor {
 
 struct ProcessFacts {
   std::string host;
-  std::string launcher;  ///< see launcher_name()
+  std::string launcher;  ///< see comm::launcher_name()
   int64_t pid = 0;
   /// ddpm, program (SHA-256 of the file), libtorch, libtorch_of_build, mpi, hdf5, cpu_capability, and where a GPU is
   /// visible cuda, cuda_of_driver and nccl: of the libraries that this process has mapped.
@@ -42,9 +42,6 @@ bool may_differ(std::string_view variable);
 /// Whether the dynamic linker, told to look for libraries in `places` (LD_LIBRARY_PATH), also looks in the working
 /// directory: "an empty element", "the relative element 'lib'", or "" if it does not.
 std::string working_directory_in(std::string_view places);
-
-/// "srun (job 5)", "flux (job f3)", "mpirun", "mpiexec", "bare": what started this process.
-std::string launcher_name(const comm::Environment& environment);
 
 /// SHA-256 of the program's file, which is read once; "unreadable" where it cannot be.
 const std::string& program_hash();

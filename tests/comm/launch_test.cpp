@@ -1,6 +1,7 @@
 // Launchers' environments, as seen under mpirun, srun and in batch shells of Slurm 22.05 with Open MPI 4.1.
 #include "comm/launch.h"
 
+#include <fstream>
 #include <map>
 #include <ostream>
 #include <string>
@@ -74,6 +75,22 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"flux_without_pmi", {{"FLUX_JOB_SIZE", "4"}}, 1, "FLUX_JOB_SIZE=4"},
         Case{"mpirun_in_a_task_of_flux", {{"OMPI_COMM_WORLD_SIZE", "4"}, {"FLUX_JOB_SIZE", "1"}}, 4, nullptr},
         Case{"pals", {{"PALS_RANKID", "0"}, {"PBS_JOBID", "7"}}, 4, nullptr},
+        Case{"pals_with_sizes", {{"PALS_RANKID", "3"}, {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}, 1, "PMI_SIZE=4"},
+        Case{"single_programs_of_pals",
+             {{"PALS_RANKID", "3"}, {"PMI_SIZE", ""}},
+             1,
+             "PALS_RANKID=3 promised at least 4"},
+        Case{"single_programs_of_pmix", {{"PMIX_RANK", "1"}}, 1, "PMIX_RANK=1 promised at least 2"},
+        Case{"first_single_program_of_a_host",
+             {{"PALS_RANKID", "0"}, {"PALS_LOCAL_SIZE", "12"}},
+             1,
+             "PALS_LOCAL_SIZE=12 promised at least 12"},
+        Case{"pals_with_pmix", {{"PMIX_RANK", "13"}, {"PALS_LOCAL_SIZE", "12"}}, 24, nullptr},
+        Case{"one_rank_of_pals", {{"PALS_RANKID", "0"}, {"PALS_LOCAL_SIZE", "1"}}, 1, nullptr},
+        Case{"hydra_in_a_task_of_flux",
+             {{"MPI_LOCALRANKID", "0"}, {"PMI_SIZE", "4"}, {"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}},
+             1,
+             "PMI_SIZE=4"},
         Case{"srun_with_pmix", step("2"), 2, nullptr},  //
         Case{"srun_without_pmix", step("2"), 1, "SLURM_STEP_NUM_TASKS=2"},
         Case{"srun_that_lost_half", step("4"), 2, "promised 4 ranks, but MPI found a world of 2"},
@@ -136,11 +153,63 @@ TEST(Launch, ABatchShellIsNoLauncher) {
             std::nullopt);
 }
 
+TEST(Launch, ABareStartInAPbsJobOfSeveralPlacesIsRefused) {
+  const auto judged = [](const char* nodes, Variables variables, int world_size) {
+    const std::string path = testing::TempDir() + "launch_test_nodes";
+    std::ofstream(path) << nodes;
+    variables["PBS_NODEFILE"] = path;
+    try {
+      check_launch(world_size, environment_of(variables));
+    } catch (const base::CommunicationError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(judged("cn01\ncn01\ncn02\ncn02\n", {}, 1),
+              testing::AllOf(testing::HasSubstr("4 places"), testing::HasSubstr("PBS_NODEFILE"),
+                             testing::HasSubstr("started bare as one rank"), testing::HasSubstr("mpiexec -n 1"),
+                             testing::HasSubstr(std::string(launch_advice()))));
+  EXPECT_EQ(judged("cn01\n", {}, 1), "accepted");
+  EXPECT_EQ(judged("", {}, 1), "accepted");
+  EXPECT_EQ(judged("cn01\ncn02\n", {{"PALS_RANKID", "0"}}, 1), "accepted");
+  EXPECT_EQ(judged("cn01\ncn02\n", {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, 1), "accepted");
+  EXPECT_EQ(judged("cn01\ncn02\n", {}, 2), "accepted");  // by a launcher that is not known here
+  EXPECT_NO_THROW(check_launch(1, environment_of({{"PBS_NODEFILE", "/no/such/file"}})));
+}
+
+TEST(Launch, TheLauncherIsNamed) {
+  for (const auto& [variables, wanted] :
+       {std::pair(Variables{}, "bare"), std::pair(Variables{{"PMI_SIZE", "2"}}, "mpiexec"),
+        std::pair(Variables{{"PALS_RANKID", "0"}}, "mpiexec"), std::pair(Variables{{"PBS_JOBID", "7"}}, "bare"),
+        std::pair(Variables{{"PMIX_RANK", "0"}}, "mpiexec"), std::pair(kBatchShell, "bare"),
+        std::pair(Variables{{"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_RANK", "0"}}, "mpirun"),
+        std::pair(Variables{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_ID", "f3"}, {"PMI_SIZE", "2"}}, "flux (job f3)"),
+        std::pair(Variables{{"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "5"}}, "srun (job 5)"),
+        std::pair(Variables{{"SLURM_STEP_ID", "0"}}, "srun (job ?)"),
+        std::pair(with(step("2"), {{"PMIX_RANK", "0"}}), "srun (job 7)"),
+        // srun --mpi=pmi2 or cray_shasta
+        std::pair(with(step("2"), {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PALS_RANKID", "0"}}), "srun (job 7)"),
+        // An mpirun or mpiexec whose daemons srun has started
+        std::pair(with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}), "mpirun"),
+        std::pair(with(step("2"), {{"MPI_LOCALRANKID", "3"}, {"PMI_RANK", "3"}, {"PMI_SIZE", "8"}}), "mpiexec")}) {
+    EXPECT_EQ(launcher_name(environment_of(variables)), wanted);
+  }
+}
+
+TEST(Launch, RanksOfAnMpiexecWhoseDaemonsSrunHasStartedAreNoTasksOfSrun) {
+  const auto rank = environment_of(with(step("2"), {{"MPI_LOCALRANKID", "3"}, {"PMI_RANK", "3"}, {"PMI_SIZE", "8"}}));
+  EXPECT_FALSE(launched_by_srun(rank));
+  EXPECT_EQ(launched_rank(rank), "3");
+  EXPECT_TRUE(launched_by_srun(environment_of(with(step("2"), {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}))));
+}
+
 TEST(Launch, AJobHasANumberUnderAnyBatchSystem) {
   EXPECT_EQ(job_number(environment_of({})), "");
   EXPECT_EQ(job_number(environment_of(kBatchShell)), "7");
   EXPECT_EQ(job_number(environment_of({{"PBS_JOBID", "12.server"}})), "12.server");
   EXPECT_EQ(job_number(environment_of({{"FLUX_JOB_ID", "f3"}})), "f3");
+  // A flux run inside of a job of flux batch
+  EXPECT_EQ(job_number(environment_of({{"FLUX_JOB_ID", "f1"}, {"FLUX_ENCLOSING_ID", "f3"}})), "f3");
 }
 
 TEST(Launch, AJobKnowsHowOftenItHasComeBack) {

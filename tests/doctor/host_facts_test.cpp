@@ -161,21 +161,6 @@ TEST(ProcessFacts, EmptyAndRelativeElementsOfALibraryPathAreTheWorkingDirectory)
   for (const char* path : {"", "/a", "/a:/b/c", "$ORIGIN/../lib:/a"}) EXPECT_EQ(working_directory_in(path), "") << path;
 }
 
-TEST(ProcessFacts, TheLauncherIsNamed) {
-  using Variables = std::map<std::string, std::string>;
-  for (const auto& [variables, wanted] :
-       {std::pair(Variables{}, "bare"), std::pair(Variables{{"PMI_SIZE", "2"}}, "mpiexec"),
-        std::pair(Variables{{"PALS_RANKID", "0"}}, "mpiexec"), std::pair(Variables{{"PBS_JOBID", "7"}}, "bare"),
-        std::pair(Variables{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_ID", "f3"}, {"PMI_SIZE", "2"}}, "flux (job f3)"),
-        std::pair(Variables{{"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "5"}}, "srun (job 5)")}) {
-    const auto name = launcher_name([&](const std::string& key) -> std::optional<std::string> {
-      const auto found = variables.find(key);
-      return found == variables.end() ? std::nullopt : std::optional(found->second);
-    });
-    EXPECT_EQ(name, wanted);
-  }
-}
-
 TEST(ProcessFacts, WhatIsNotUtf8TravelsToo) {
   ProcessFacts facts;
   facts.environment["LD_LIBRARY_PATH"] = "/home/m\xfcller";
