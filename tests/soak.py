@@ -35,6 +35,7 @@ import account  # noqa: E402
 import places  # noqa: E402
 from ddpm_run import make_dataset, metrics, write_config  # noqa: E402
 from disk import Disk, with_own_mounts  # noqa: E402
+from launcher import without_launchers  # noqa: E402
 from record import Acknowledged, Record  # noqa: E402
 from schedule import KINDS, schedule  # noqa: E402
 
@@ -67,7 +68,7 @@ class Soak:
         try:
             if "disk" in self.args.kinds:
                 self.disk = Disk(self.work / "disk", DISK_MIB)
-            self.dataset = make_dataset(self.work / "squares", 256, self.args.size, inherited=places.without_launchers())
+            self.dataset = make_dataset(self.work / "squares", 256, self.args.size, inherited=without_launchers())
             self.place = make_place(self.args, self.said, self.mark)
         except (AssertionError, OSError, subprocess.SubprocessError) as error:
             refuse(" ".join(str(error).split()))
@@ -241,7 +242,7 @@ class Soak:
         wrong = account.what_is_wrong(self.run, metrics(self.run), last)
         wrong += self.acknowledged.lost(self.text(), self.record.starts_with_steps())
         verified = subprocess.run([os.environ["DDPM"], "checkpoint", "verify", str(self.run)], capture_output=True, text=True,
-                                  timeout=600, check=False, env=places.without_launchers())  # fmt: skip
+                                  timeout=600, check=False, env=without_launchers())  # fmt: skip
         if verified.returncode != 0:
             wrong.append(f"ddpm checkpoint verify: exit code {verified.returncode}: {verified.stderr.strip()}")
         return wrong

@@ -12,7 +12,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import DDPM, ddpm, says, write_config  # noqa: E402
-from launcher import MPIRUN  # noqa: E402
+from launcher import MPIRUN, RANK_IN_SHELL  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE = 8, 16
@@ -95,7 +95,7 @@ class SampleTiles(unittest.TestCase):
             byte = file.read(1)
             file.seek(offset)
             file.write(bytes([byte[0] ^ 1]))
-        own_place = 'cd "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" && exec "$@"'
+        own_place = f'cd "$0/{RANK_IN_SHELL}" && exec "$@"'
         process = subprocess.run(
             [*MPIRUN, "-np", "2", "bash", "-c", own_place, places, DDPM, "sample", "--model", self.given, "--threads", "1",
              "--output", WORK / "unread.npy", "--scheduler", "ddim", "--steps", "2", "--condition", "checked",

@@ -10,12 +10,12 @@ from stand_ins import DDPM, FONTS
 from table import TINY
 
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from launcher import FLAGS, MPIRUN  # noqa: E402
+from launcher import FLAGS, MPIRUN, PREFIXES  # noqa: E402
 
 
 # srun starts two ranks on this machine, whatever it is asked for. sbatch runs the script at once, and prints the number of its job.
-SRUN = """while [[ $1 == -* ]]; do shift; done
-unset ${!SLURM_*}
+SRUN = f"""while [[ $1 == -* ]]; do shift; done
+unset {" ".join(f"${{!{prefix}*}}" for prefix in PREFIXES)}
 exec mpirun -np 2 "$@"
 """
 SBATCH = """export SLURM_JOB_ID=$$ SLURM_JOB_NAME=job SLURM_JOB_NODELIST=node01 SLURM_SUBMIT_DIR=$PWD

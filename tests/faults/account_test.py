@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import types
@@ -13,8 +14,9 @@ import unittest
 from unittest import mock
 
 TESTS = pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests"
-sys.path[:0] = [str(TESTS / "faults"), str(TESTS)]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "faults"), str(TESTS)]
 import account  # noqa: E402
+import launcher  # noqa: E402
 import places  # noqa: E402
 import processes  # noqa: E402
 import soak  # noqa: E402
@@ -284,9 +286,17 @@ class Soaks(unittest.TestCase):
     def test_a_program_that_is_started_bare_sees_nothing_of_an_allocation(self):
         told = {"SLURM_NTASKS", "SLURM_JOB_ID", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "FLUX_JOB_SIZE", "OMPI_COMM_WORLD_SIZE"}
         with mock.patch.dict(os.environ, {**dict.fromkeys(told, "2"), "OMPI_MCA_btl": "tcp"}):
-            left = places.without_launchers()
+            left = launcher.without_launchers()
         self.assertEqual(told & set(left), set())
         self.assertLessEqual({"OMPI_MCA_btl", "PATH"}, set(left))
+
+    def test_the_variables_of_launchers_are_those_that_the_program_knows(self):
+        rows = re.findall(r"^    Told\{(.*?)\},", (TESTS.parent / "src" / "comm" / "launch.cpp").read_text(), re.MULTILINE)
+        told = [re.findall(r'"(\w+)"|nullptr', row) for row in rows]
+        self.assertGreater(len(told), 5)
+        self.assertEqual({rank for *_, rank, _ in told}, set(launcher.RANK_VARIABLES))
+        for name in filter(None, sum(told, [])):
+            self.assertTrue(name.startswith(launcher.PREFIXES), name)
 
     def test_what_sigkill_does_not_end_is_named(self):
         stuck = processes.Process(2**22 + 1, "ddpm", "D", 1, "host")

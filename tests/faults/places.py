@@ -7,7 +7,6 @@ command again, or Slurm's own requeue.
 import contextlib
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -21,14 +20,6 @@ from launcher import MPIRUN, SRUN_MPI  # noqa: E402
 
 NODE_IS_BACK_AFTER_S = 15
 PATIENCE_S = 60
-# What batch systems and launchers tell the ranks that they start. Who starts a program bare in an allocation leaves them out:
-# the program would look for the other ranks.
-OF_LAUNCHERS = re.compile(r"SLURM_|PMI|PALS_|FLUX_|OMPI_COMM_WORLD_")
-
-
-def without_launchers():
-    """The environment of this process, for a program that is started bare."""
-    return {name: value for name, value in os.environ.items() if not OF_LAUNCHERS.match(name)}
 
 
 class Place:

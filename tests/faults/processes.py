@@ -4,12 +4,15 @@ import contextlib
 import os
 import pathlib
 import signal
+import sys
 import time
 from dataclasses import dataclass
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from launcher import rank_of  # noqa: E402
+
 MARK = "DDPM_SOAK"
 KILL_PATIENCE_S = 30  # for what SIGKILL ends at once, unless it waits for a disk or a network
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun")
 
 
@@ -35,9 +38,8 @@ def marked(mark):
             if state in "ZX":
                 continue
             values = dict(os.fsdecode(line).split("=", 1) for line in variables if b"=" in line)
-            rank = next((int(values[name]) for name in RANK_VARIABLES if values.get(name, "").isdigit()), None)
             host = os.readlink(folder / "ns" / "uts")
-            found.append(Process(int(folder.name), os.path.basename(os.readlink(folder / "exe")), state, rank, host))
+            found.append(Process(int(folder.name), os.path.basename(os.readlink(folder / "exe")), state, rank_of(values), host))
     return sorted(found)
 
 

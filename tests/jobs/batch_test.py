@@ -19,6 +19,7 @@ from qsub_variables import carried  # noqa: E402
 from stand_ins import Queue  # noqa: E402 - makes what follows importable
 from ddpm_job import sha256_of_model, wait_until  # noqa: E402
 from ddpm_run import DDPM, make_dataset, make_pictures, metrics, write_config  # noqa: E402
+from launcher import RANK_IN_SHELL  # noqa: E402
 
 STEPS = 300
 LONG = {"train": {"steps": STEPS}, "batch": {"global_size": 8, "micro_size": 2}}
@@ -148,7 +149,7 @@ class Batch:
         """With a program that notes what it is given, and is stopped once."""
         program, noted = WORK / "notes its words", WORK / f"noted-{self.system}"
         program.write_text(f"""#!/bin/bash
-[ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}}" = 0 ] || exit 0
+[ "{RANK_IN_SHELL}" = 0 ] || exit 0
 printf '%s\\0' "${{@:2}}" >>'{noted}'
 [ -e '{noted}.again' ] || {{ touch '{noted}.again' && exit 75; }}
 """)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from launcher import MPIRUN  # noqa: E402
+from launcher import MPIRUN, PREFIXES  # noqa: E402
 
 TIMEOUT_S = 240
 REAL = shlex.join([shutil.which(MPIRUN[0]), *MPIRUN[1:]])
@@ -139,7 +139,7 @@ class Queue:
     """A batch system whose commands are in `folder`/bin; the script that is submitted says which one is meant."""
 
     # Variables of this process that a job may inherit: those that Open MPI and the machine want, not those of the job scripts.
-    OWN = re.compile(r"DDPM|STAND_IN|(PREPARE|TRAIN|SAMPLE)_|PBS_|FLUX_|SLURM_|PMI")
+    OWN = re.compile("|".join(("DDPM", "STAND_IN", "(PREPARE|TRAIN|SAMPLE)_", *PREFIXES)))
 
     def __init__(self, folder):
         self.folder = folder

@@ -18,6 +18,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import Job, is_running, sha256_of_model, wait_until  # noqa: E402
 from ddpm_run import MPIRUN, TIMEOUT_S, ddpm, make_dataset, metrics, write_config  # noqa: E402
+from launcher import RANK_IN_SHELL  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 KILLS = 10
@@ -154,7 +155,7 @@ class Refusing(unittest.TestCase):
     def test_a_rank_that_never_starts_is_waited_for_no_longer_than_asked(self):
         pids = WORK / "late-pid"
         pids.unlink(missing_ok=True)
-        wrapper = f'if [ "${{OMPI_COMM_WORLD_RANK-$PMI_RANK}}" = 1 ]; then echo $$ > {pids}; exec sleep 100; fi; exec "$0" "$@"'
+        wrapper = f'if [ "{RANK_IN_SHELL}" = 1 ]; then echo $$ > {pids}; exec sleep 100; fi; exec "$0" "$@"'
         config = write_config(WORK / "late.toml", fresh("late"), self.dataset)
         start = time.monotonic()
         process = subprocess.run(

@@ -22,10 +22,13 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
-from machine import BECOME_HOST, children_of, free_ports, processes_of
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from launcher import without_launchers  # noqa: E402
+from machine import BECOME_HOST, children_of, free_ports, processes_of  # noqa: E402
 
 PATIENCE_S = 60  # for what takes a fraction of a second on an idle machine
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
@@ -227,9 +230,8 @@ class Cluster:
         return str(self.folder / "slurm.conf")
 
     def environment(self):
-        """A client's: this program's, without the traces of a Slurm job that it may itself be in."""
-        outer = ("SLURM", "SBATCH_", "SALLOC_", "PMIX_", "PMI_", "OMPI_COMM_WORLD_")
-        values = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
+        """A client's: this program's, without the traces of a job that it may itself be in."""
+        values = without_launchers()
         values["PATH"] = values.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
         # The nodes are all at 127.0.0.1, where Open MPI would not look for its peers.
         interface = {f"OMPI_MCA_{layer}_tcp_if_include": "lo" for layer in ("btl", "oob")}

@@ -90,6 +90,7 @@ PASSING = [
 FINAL = [
     "run: started 10 times from step 20 without reaching another checkpoint; look at what ended it, then remove run/starts.json",
     "SLURM_STEP_NUM_TASKS=2 promised 2 ranks, but MPI found a world of 1; start it with srun --mpi=pmix",
+    "PALS_RANKID=1 promised at least 2 ranks, but MPI found a world of 1; start it with srun --mpi=pmi2",
     "the Slurm job has 2 tasks (SLURM_NTASKS), but the program was started bare as one rank; start it with srun --mpi=pmix",
     "srun started task 0 of 2 without a PMIx server (no PMIX_RANK); start it with srun --mpi=pmix",
     "ranks disagree on the configuration: 1 of 2 differ from rank 0: rank 1",

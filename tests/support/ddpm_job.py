@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, metrics, write_config
+from launcher import rank_of
 
 WORK = pathlib.Path.cwd()
 STEPS = 60
@@ -58,8 +59,9 @@ def ranks_of(launcher):
                 continue
             environment = (pathlib.Path("/proc") / str(pid) / "environ").read_text().split("\0")
             variables = dict(v.split("=", 1) for v in environment if "=" in v)
-            found[int(variables.get("OMPI_COMM_WORLD_RANK") or variables["PMI_RANK"])] = pid
-        except (OSError, KeyError):
+            if (rank := rank_of(variables)) is not None:
+                found[rank] = pid
+        except OSError:
             continue
     return found
 

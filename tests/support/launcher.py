@@ -1,4 +1,5 @@
-"""How the tests start ranks: with the MPI that the program was built with, which CMake names, or else with Open MPI's mpirun."""
+"""How the tests start ranks: with the MPI that the program was built with, which CMake names, or else with Open MPI's mpirun; and what
+launchers tell ranks of themselves, as the table of src/comm/launch.cpp has it."""
 
 import os
 
@@ -7,3 +8,20 @@ FLAGS = tuple(os.environ.get("DDPM_MPIEXEC_FLAGS", "--oversubscribe --bind-to no
 MPIRUN = (os.environ.get("DDPM_MPIEXEC", "mpirun"), *FLAGS)
 # The plugin through which ranks of that MPI find each other under srun.
 SRUN_MPI = os.environ.get("DDPM_TEST_SRUN_MPI", "pmix")
+
+# The rank, by the launcher that is nearest to it.
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK", "SLURM_PROCID", "PALS_RANKID")
+# A shell puts the rank in its place, or 0 where no launcher has told one.
+RANK_IN_SHELL = "".join(f"${{{name}:-" for name in RANK_VARIABLES) + "0" + "}" * len(RANK_VARIABLES)
+# How the variables begin that batch systems and launchers set for what they start.
+PREFIXES = ("SLURM", "SBATCH_", "SALLOC_", "PBS_", "PALS_", "FLUX_", "PMI", "MPI_LOCAL", "OMPI_COMM_WORLD_")
+
+
+def rank_of(variables):
+    """The rank of a process with these variables; None where no launcher has started it."""
+    return next((int(variables[name]) for name in RANK_VARIABLES if variables.get(name, "").isdigit()), None)
+
+
+def without_launchers():
+    """The environment of this process, for a program that is started bare: in an allocation it would look for other ranks."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIXES)}

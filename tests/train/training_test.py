@@ -11,6 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import MPIRUN, ddpm, make_dataset, metrics, write_config  # noqa: E402
+from launcher import RANK_IN_SHELL  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 WEIGHTS = "model/unet/diffusion_pytorch_model.safetensors"
@@ -129,7 +130,7 @@ class Training(unittest.TestCase):
         config = write_config(WORK / "odd.toml", run, self.dataset)
         odd = WORK / "odd.sh"
         odd.write_text(
-            '#!/bin/sh\n[ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" = 1 ] && set -- "$@" --optimizer.learning_rate 0.5\n'
+            f'#!/bin/sh\n[ "{RANK_IN_SHELL}" = 1 ] && set -- "$@" --optimizer.learning_rate 0.5\n'
             f'exec "{os.environ["DDPM"]}" train "{config}" "$@"\n'
         )
         odd.chmod(0o755)
