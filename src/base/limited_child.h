@@ -7,7 +7,8 @@
 // children (MADV_DONTFORK), and has to know before the first page is pinned: this is what RDMAV_FORK_SAFE in the
 // environment is for (ibv_fork_init(3)), which comm::MpiSession sets before MPI starts. It serves everything that goes
 // through libibverbs: UCX, libfabric's providers for verbs and EFA (which otherwise ends a process that forks), NCCL.
-// Where the kernel copies pinned pages, libibverbs does nothing. UCX_IB_FORK_INIT is not set: UCX asks for the same by
+// Where the kernel copies pinned pages, libibverbs does nothing. CXI_FORK_SAFE and CXI_FORK_SAFE_HP ask the same of
+// libfabric's provider for HPE Slingshot (fi_cxi(7)). UCX_IB_FORK_INIT is not set: UCX asks for the same by
 // itself where it can, and "yes" would make UCX give up the network where libibverbs refuses.
 #pragma once
 

@@ -21,6 +21,8 @@ bool needs_pmix() { return true; }
 
 bool yields_while_waiting() { return true; }  // mpi_yield_when_idle, which mpirun sets where it starts more ranks
 
+void expect_host_memory() {}
+
 // Left to itself, Open MPI starts a daemon for a single process and looks at network adapters (libpsm2 takes 0.2 s), a
 // third of a second in all. Isolated like this, all processes of a user would share one session folder, of job family
 // 0, and remove it under each other's feet; one process needs none. What the user has set stays.
@@ -45,6 +47,11 @@ std::string_view thread_advice() {
 bool needs_pmix() { return false; }
 
 bool yields_while_waiting() { return false; }
+
+void expect_host_memory() {
+  constexpr const char* kVariable = "MPICH_GPU_SUPPORT_ENABLED";
+  if (std::getenv(kVariable) != nullptr) setenv(kVariable, "0", 1);  // NOLINT(concurrency-mt-unsafe): as setenv()
+}
 
 void expect_one_process() {}
 

@@ -30,6 +30,11 @@ bool needs_pmix();
 /// not, ranks that wait keep those from computing that they wait for.
 bool yields_while_waiting();
 
+/// Before MPI_Init: MPI is handed the host's memory alone. Cray MPICH that is told to take that of GPUs
+/// (MPICH_GPU_SUPPORT_ENABLED, which modules of some sites set) ends programs that are not linked with a library of its
+/// own for it.
+void expect_host_memory();
+
 /// Before MPI_Init of a process that no launcher started: it has nobody to talk to.
 void expect_one_process();
 

@@ -20,8 +20,11 @@
 namespace ddpm::comm {
 namespace {
 
-/// See base/limited_child.h: the program forks while MPI runs. What the user has set stays.
-void keep_network_memory_from_children() { setenv("RDMAV_FORK_SAFE", "1", 0); }
+/// See base/limited_child.h: the program forks while MPI runs. libibverbs is told so, and libfabric's provider for
+/// Slingshot (fi_cxi(7)), also of huge pages. What the user has set stays.
+void keep_network_memory_from_children() {
+  for (const char* variable : {"RDMAV_FORK_SAFE", "CXI_FORK_SAFE", "CXI_FORK_SAFE_HP"}) setenv(variable, "1", 0);
+}
 
 /// Whether this process starts MPI. One that shares no work and that Open MPI could not start from does without.
 bool wants_mpi(const StartOptions& start) {
@@ -33,6 +36,7 @@ bool wants_mpi(const StartOptions& start) {
 /// Throws what all ranks have in common: each of them returns, and nobody waits.
 void init_mpi(int& argc, char**& argv) {
   keep_network_memory_from_children();
+  expect_host_memory();
   if (needs_pmix()) check_pmix(process_environment());
   if (!launched_rank(process_environment())) expect_one_process();
   die_with_launcher();

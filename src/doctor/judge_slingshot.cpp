@@ -154,17 +154,6 @@ std::vector<Finding> judge_one_host(const Survey& survey) {
                          });
 }
 
-std::vector<Finding> judge_gpu_aware_mpi(const Survey& survey) {
-  return judge_each_rank(survey, Severity::note,
-                         "unset it, unless the job has other programs that want it: ddpm hands MPI the host's memory "
-                         "alone, and MPI_Init may need a library that ddpm is not linked with",
-                         [](const ProcessFacts& rank) {
-                           const std::string value = setting_of(rank, "MPICH_GPU_SUPPORT_ENABLED");
-                           return value.empty() || value == "0" ? std::string()
-                                                                : fmt::format("MPICH_GPU_SUPPORT_ENABLED is {}", value);
-                         });
-}
-
 }  // namespace
 
 std::vector<Finding> judge_slingshot(const Survey& survey) {
@@ -173,7 +162,6 @@ std::vector<Finding> judge_slingshot(const Survey& survey) {
   const bool has_gpus = gpus_of_their_own(survey);
   const bool uses_nccl = has_gpus && survey.hosts.size() > 1;
   std::vector<Finding> findings = judge_provider(survey);
-  append(findings, judge_gpu_aware_mpi(survey));
   if (uses_nccl) {
     append(findings, judge_plugin(survey));
     for (const Wish& wish : kWishes) append(findings, judge_wish(survey, wish));

@@ -1,18 +1,19 @@
 #include "comm/mpi_calls.h"
 
-#include <cstdlib>
+#include <cstddef>
 #include <utility>
 
 #include <mpi.h>
+#include <unistd.h>
 
 namespace ddpm::test {
 MpiCalls& mpi_calls() {
   static MpiCalls calls;
   return calls;
 }
-std::string& fork_safe_at_start() {
-  static std::string value;
-  return value;
+std::map<std::string, std::string>& environment_at_start() {
+  static std::map<std::string, std::string> variables;
+  return variables;
 }
 }  // namespace ddpm::test
 
@@ -21,8 +22,13 @@ using ddpm::test::mpi_calls;
 extern "C" {
 
 int MPI_Init_thread(int* argc, char*** argv, int wanted, int* provided) {
-  const char* value = std::getenv("RDMAV_FORK_SAFE");
-  ddpm::test::fork_safe_at_start() = value == nullptr ? "" : value;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string pair = *at;
+    const std::size_t equals = pair.find('=');
+    if (equals != std::string::npos) {
+      ddpm::test::environment_at_start()[pair.substr(0, equals)] = pair.substr(equals + 1);
+    }
+  }
   return PMPI_Init_thread(argc, argv, wanted, provided);
 }
 int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,

@@ -1,6 +1,7 @@
 // Counts the program's MPI calls, through MPI's profiling interface.
 #pragma once
 
+#include <map>
 #include <string>
 
 namespace ddpm::test {
@@ -21,7 +22,7 @@ struct MpiCalls {
 /// Since the start of the program. Reset it by assigning {}.
 MpiCalls& mpi_calls();
 
-/// RDMAV_FORK_SAFE as MPI_Init_thread found it; "" when it was not set.
-std::string& fork_safe_at_start();
+/// The environment as MPI_Init_thread found it.
+std::map<std::string, std::string>& environment_at_start();
 
 }  // namespace ddpm::test

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "comm/mpi_calls.h"
+#include "comm/mpi_library.h"
 #include "comm/typed_values.h"
 #include "support/mpi_test.h"
 
@@ -304,9 +305,19 @@ TEST(MpiErrors, AreReturnedByMpiRatherThanEndTheProcess) {
   EXPECT_THROW(world().send({&other, 1, DType::f64}, world().size(), 0), base::CommunicationError);
 }
 
-TEST(MpiSession, TellsLibibverbsOfForksBeforeMpiStarts) {
-  const char* set_by_user = std::getenv("FORK_SAFE_OF_THE_TEST");
-  EXPECT_EQ(test::fork_safe_at_start(), set_by_user == nullptr ? "1" : set_by_user);
+TEST(MpiSession, TellsNetworksOfForksBeforeMpiStarts) {
+  const char* set_by_user = std::getenv("SET_BY_THE_TEST");
+  for (const char* variable : {"RDMAV_FORK_SAFE", "CXI_FORK_SAFE", "CXI_FORK_SAFE_HP"}) {
+    EXPECT_EQ(test::environment_at_start()[variable], set_by_user == nullptr ? "1" : set_by_user) << variable;
+  }
+}
+
+TEST(MpiSession, TellsMpichBeforeItStartsThatItGetsTheHostsMemoryAlone) {
+  constexpr const char* kVariable = "MPICH_GPU_SUPPORT_ENABLED";
+  const bool set_by_user = std::getenv("SET_BY_THE_TEST") != nullptr;
+  EXPECT_EQ(test::environment_at_start().contains(kVariable), set_by_user);
+  if (!set_by_user) return;
+  EXPECT_EQ(test::environment_at_start()[kVariable], needs_pmix() ? "1" : "0");
 }
 
 TEST(MpiSession, KnowsItsHostAndItsPlaceThere) {

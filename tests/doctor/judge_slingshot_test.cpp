@@ -108,7 +108,7 @@ TEST(JudgeSlingshot, ValuesThatDoNotFitAreShown) {
                                           std::tuple("FI_PROVIDER", "^cxi", false),
                                           std::tuple("FI_PROVIDER", "^tcp", true),
                                           std::tuple("FI_PROVIDER", "lnx", true),
-                                          std::tuple("MPICH_GPU_SUPPORT_ENABLED", "1", false),
+                                          std::tuple("MPICH_GPU_SUPPORT_ENABLED", "1", true),
                                           std::tuple("MPICH_GPU_SUPPORT_ENABLED", "0", true),
                                           std::tuple("NCCL_NET", "socket", false),
                                           std::tuple("NCCL_NET", "Libfabric", true)}) {
