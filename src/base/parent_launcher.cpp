@@ -16,8 +16,10 @@ std::optional<ParentLauncher> parent_launcher() {
   ParentLauncher parent{.pid = getppid(), .name = {}};
   std::ifstream file("/proc/" + std::to_string(parent.pid) + "/comm");
   std::getline(file, parent.name);
-  parent.is_daemon = std::ranges::find(kDaemons, parent.name) != kDaemons.end();
-  if (!parent.is_daemon && std::ranges::find(kCommands, parent.name) == kCommands.end()) return std::nullopt;
+  // Where several kinds of MPI are installed, their commands are mpirun.openmpi, mpiexec.hydra and the like.
+  const std::string_view kind = std::string_view(parent.name).substr(0, parent.name.find('.'));
+  parent.is_daemon = std::ranges::find(kDaemons, kind) != kDaemons.end();
+  if (!parent.is_daemon && std::ranges::find(kCommands, kind) == kCommands.end()) return std::nullopt;
   return parent;
 }
 

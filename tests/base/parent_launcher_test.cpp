@@ -37,7 +37,9 @@ TEST(ParentLauncher, IsKnownByItsName) {
   for (const auto& [name, seen] :
        {std::tuple("mpirun", Seen::command), std::tuple("mpiexec", Seen::command), std::tuple("orterun", Seen::command),
         std::tuple("prterun", Seen::command), std::tuple("orted", Seen::daemon), std::tuple("prted", Seen::daemon),
-        std::tuple("hydra_pmi_proxy", Seen::daemon), std::tuple("bash", Seen::nobody),
+        std::tuple("hydra_pmi_proxy", Seen::daemon), std::tuple("mpirun.openmpi", Seen::command),
+        std::tuple("mpiexec.openmpi", Seen::command), std::tuple("mpiexec.hydra", Seen::command),
+        std::tuple("bash", Seen::nobody), std::tuple("mpirun_wrapper", Seen::nobody),
         std::tuple("slurmstepd", Seen::nobody)}) {
     EXPECT_TRUE(seen_by_child_of(name) == seen) << name;
   }
