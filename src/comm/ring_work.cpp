@@ -5,9 +5,26 @@
 
 namespace ddpm::comm {
 
+namespace {
+
+const char* ring_name(RingWork::Kind kind) {
+  switch (kind) {
+    case RingWork::Kind::all_reduce:
+      return "ring all_reduce";
+    case RingWork::Kind::reduce_scatter:
+      return "ring reduce_scatter";
+    case RingWork::Kind::all_gather:
+      break;
+  }
+  return "ring all_gather";
+}
+
+}  // namespace
+
 RingWork::RingWork(MPI_Comm comm, int tag, Kind kind, std::byte* data, int64_t count, const RingElements& elements,
                    int64_t message_elements)
     : comm_(comm), tag_(tag), kind_(kind), data_(data), count_(count), elements_(elements) {
+  if (ddpm_ring_begins != nullptr) ddpm_ring_begins(comm, ring_name(kind), count, elements.type, elements.op);
   int ranks = 1;
   check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");

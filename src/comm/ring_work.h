@@ -19,6 +19,11 @@
 
 namespace ddpm::comm {
 
+/// What a library that is loaded before the program defines, if it wants to be told of each ring as it begins, like of
+/// MPI's own collectives: tests/comm/collective_check.cpp. `collective`: "ring all_reduce".
+extern "C" [[gnu::weak, gnu::visibility("default")]] void ddpm_ring_begins(MPI_Comm comm, const char* collective,
+                                                                           int64_t count, MPI_Datatype type, MPI_Op op);
+
 /// How elements are sent and reduced.
 struct RingElements {
   MPI_Datatype type;

@@ -4,8 +4,7 @@
 // Each communicator gets a duplicate, over which a number that stands for each call is compared: without waiting, so
 // that ranks overlap as they do otherwise. Ranks that differ say what they called, and end the job; so does a rank
 // whose call the others have not made within a minute, or $DDPM_COLLECTIVES_PATIENCE_S. The ring collectives of
-// comm/ring_work.h are messages, which are not seen: a difference there is found by the next call that is a collective
-// of MPI's.
+// comm/ring_work.h are messages, which are not compared: they say themselves when one begins.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -56,6 +55,7 @@ std::recursive_mutex mutex;
 int key = MPI_KEYVAL_INVALID;
 std::list<std::unique_ptr<Channel>> channels;
 std::map<MPI_File, Channel*> files;
+std::map<MPI_Win, Channel*> windows;
 std::map<MPI_Op, std::string> own_operations;  ///< by what they call
 int64_t checked = 0;
 int64_t communicators = 0;
@@ -139,6 +139,7 @@ int forget(MPI_Comm /*comm*/, int /*key*/, void* value, void* /*extra*/) {
   auto* channel = static_cast<Channel*>(value);
   PMPI_Comm_free(&channel->shadow);
   std::erase_if(files, [&](const auto& file) { return file.second == channel; });
+  std::erase_if(windows, [&](const auto& window) { return window.second == channel; });
   std::erase_if(channels, [&](const auto& one) { return one.get() == channel; });
   return MPI_SUCCESS;
 }
@@ -204,12 +205,14 @@ std::string text_of(const char* name, int64_t count, MPI_Datatype type, const st
 std::string with_root(int root) { return ", root " + std::to_string(root); }
 std::string with_op(MPI_Op op) { return ", " + op_name(op); }
 
-/// The communicator that a file was opened with goes on with its calls.
-Channel* channel_of_file(MPI_File file) {
+/// The communicator that a file or a window was made with goes on with its calls.
+template <class Handle>
+Channel* channel_in(const std::map<Handle, Channel*>& made, Handle handle) {
   const std::lock_guard lock(mutex);
-  const auto found = files.find(file);
-  return found == files.end() ? nullptr : found->second;
+  const auto found = made.find(handle);
+  return found == made.end() ? nullptr : found->second;
 }
+Channel* channel_of_file(MPI_File file) { return channel_in(files, file); }
 
 }  // namespace
 
@@ -315,6 +318,29 @@ int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm
 int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
   note(comm, "MPI_Ibarrier");
   return PMPI_Ibarrier(comm, request);
+}
+
+void ddpm_ring_begins(MPI_Comm comm, const char* collective, int64_t count, MPI_Datatype type, MPI_Op op) {
+  note(comm, text_of(collective, count, type, with_op(op)));
+}
+
+int MPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void* memory, MPI_Win* window) {
+  Channel* channel = channel_of(comm);
+  note_and_wait(channel, "MPI_Win_allocate_shared");  // of sizes that may differ
+  const int result = PMPI_Win_allocate_shared(size, unit, info, comm, memory, window);
+  if (result == MPI_SUCCESS && channel != nullptr) {
+    const std::lock_guard lock(mutex);
+    windows[*window] = channel;
+  }
+  return result;
+}
+int MPI_Win_free(MPI_Win* window) {
+  note_and_wait(channel_in(windows, *window), "MPI_Win_free");
+  {
+    const std::lock_guard lock(mutex);
+    windows.erase(*window);
+  }
+  return PMPI_Win_free(window);
 }
 
 // HDF5's.

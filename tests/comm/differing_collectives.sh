@@ -30,4 +30,12 @@ expect other-type "rank 0 differs from others: call .*, MPI_Iallreduce(2 of MPI_
   "rank 1 differs from others: call .*, MPI_Iallreduce(2 of MPI_INT32_T, 4 bytes, sum)"
 expect other-half "rank 0 differs from others: call .*, MPI_Iallreduce(2 of a type of its own, 2 bytes, an operation of its own at" \
   "rank 1 differs from others: call .*, MPI_Iallreduce(2 of a type of its own, 2 bytes, an operation of its own at"
+expect ring-count "rank 0 differs from others: call .*, ring all_reduce(65536 of MPI_FLOAT, 4 bytes, sum)" \
+  "rank 1 differs from others: call .*, ring all_reduce(32768 of MPI_FLOAT, 4 bytes, sum)"
+expect ring-reduction "rank 0 differs from others: call .*, ring all_reduce(65536 of MPI_FLOAT, 4 bytes, sum)" \
+  "rank 1 differs from others: call .*, ring all_reduce(65536 of MPI_FLOAT, 4 bytes, max)"
+expect window "rank 0 differs from others: call .*, MPI_Win_allocate_shared on a duplicate" \
+  "rank 1 differs from others: call .*, MPI_Ibarrier on a duplicate"
+expect freed-window "rank 0 differs from others: call .*, MPI_Win_free on a duplicate" \
+  "rank 1 differs from others: call .*, MPI_Ibarrier on a duplicate"
 expect missing "rank 0 waits for others that do not come: call .*, MPI_Ibarrier"
