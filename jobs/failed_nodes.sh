@@ -61,8 +61,24 @@ is_node_of() {
 # What this start has written into the log.
 said_by_start() { tail -c "+$log_begin" "$job_log"; }
 
+# The signal by which a rank of this start has ended, where Hydra of MPICH says so. Its exit code is then the number of the
+# signal itself, of which 4, 5 and 6 are codes that the program has, too.
+signal_of_rank() {
+  sed -nE 's/^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*\(signal ([0-9]+)\)$/\1/p' < <(said_by_start) | head -n 1
+}
+
+# What exit code $1 of the launcher stands for: 128 and a signal's number, as other launchers have it.
+slurm_code() {
+  local signal
+  signal=$(signal_of_rank)
+  case $1 in
+    0 | 75) signal= ;; # the others have done their work
+  esac
+  printf '%d' $((${signal:+128 +} ${signal:-$1}))
+}
+
 # Reasons of exit code 5 that another start would find again, in the program's words.
-readonly final_reasons='without reaching another checkpoint|promised (at least )?[0-9]+ ranks, but MPI found|but the program was started bare as one rank|without a PMIx server|ranks disagree on the |MPI provides thread level'
+readonly final_reasons='without reaching another checkpoint|ranks, but MPI found a world of|but the program was started bare as one rank|without a PMIx server|ranks disagree on the |MPI provides thread level'
 
 # Whether exit code 5 is for a reason that is gone with this start: a link, an adapter or a node that failed. A job whose log is
 # no file tells no reason, and does not come back by itself.
@@ -75,7 +91,7 @@ may_pass() {
 # Slurm has lost.
 node_of_lost_rank() {
   local node
-  node=$(awk '
+  node=$(awk -v signal="$(signal_of_rank)" '
     /^ddpm: error: .* on [^ ]+ is late: / { sub(/ is late: .*/, ""); print $NF; exit }
     /^ddpm: error: .* on [^ ]+ cannot communicate any more: / {
       # The first rank that notices says so, of a failure on the other side of the network, too, which may be any node.
@@ -89,9 +105,9 @@ node_of_lost_rank() {
       if ($0 ~ /: (Killed|Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted|Out Of Memory)/) print node
       exit
     }
-    # Hydra of MPICH, and Intel MPI: the node, and then how its rank has ended. An exit code below 7 may be one of the program.
+    # Hydra of MPICH, and Intel MPI: the node, and then how its rank has ended.
     /^= +(RANK [0-9]+ )?PID [0-9]+ RUNNING AT / { hydra = $NF }
-    /^= +EXIT CODE: (7|8|9|11|132|134|135|136|137|139)$/ { print hydra; exit }
+    /^= +EXIT CODE: [0-9]+$/ { if ($NF == signal || $NF ~ /^(7|8|9|11|132|134|135|136|137|139)$/) { print hydra; exit } }
     /^= +KILLED BY SIGNAL: (4|6|7|8|9|11)( |$)/ { print hydra; exit }
     # Open MPI, which may break the line behind "exited on".
     /^(mpirun|mpiexec|orterun|prterun) noticed that process rank [0-9]+ with PID [0-9]+ on node [^ ]+ exited on( signal |$)/ { print $12; exit }

@@ -124,7 +124,7 @@ train() {
   until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" || code=$?
 
   why=
-  [ "$stopped_by" = TERM ] || why=$(why_again "$code") # TERM: somebody wants it to end
+  [ "$stopped_by" = TERM ] || why=$(why_again "$("${batch}_code" "$code")") # TERM: somebody wants it to end
   [ -z "$why" ] || [ "$stopped_by" = TERM ] || go_back "$why" train "${arguments[@]}"
   finish "$code"
 }

@@ -103,18 +103,15 @@ int pbs_places(const Environment& environment) {
 
 /// A batch job's script has forgotten the launcher.
 void expect_no_bare_start(const Environment& environment) {
-  constexpr const char* kBare = "the program was started bare as one rank";
-  if (const int tasks = number_in(environment, "SLURM_NTASKS").value_or(1); tasks > 1) {
+  const auto expect_one = [](int places, const char* job, const char* counted, const char* on_purpose) {
+    if (places <= 1) return;
     throw base::CommunicationError(
-        "the Slurm job has {} tasks (SLURM_NTASKS), but {}; {} (one rank is had by srun --ntasks=1)", tasks, kBare,
-        launch_advice());
-  }
+        "the {} job has {} {}, but the program was started bare as one rank; {} (one rank is had by {})", job, places,
+        counted, launch_advice(), on_purpose);
+  };
+  expect_one(number_in(environment, "SLURM_NTASKS").value_or(1), "Slurm", "tasks (SLURM_NTASKS)", "srun --ntasks=1");
   if (launched_rank(environment)) return;
-  if (const int places = pbs_places(environment); places > 1) {
-    throw base::CommunicationError(
-        "the PBS job has {} places for ranks (lines of PBS_NODEFILE), but {}; {} (one rank is had by mpiexec -n 1)",
-        places, kBare, launch_advice());
-  }
+  expect_one(pbs_places(environment), "PBS", "places for ranks (lines of PBS_NODEFILE)", "mpiexec -n 1");
 }
 
 }  // namespace

@@ -43,6 +43,13 @@ srun: Terminating StepId=1.0
 slurmstepd: error: *** STEP 1.0 ON node1 CANCELLED AT 2026-11-27T12:00:00 ***
 srun: error: node1: task 0: Killed
 """
+ABORTED_UNDER_HYDRA = """=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 33 RUNNING AT node2
+=   EXIT CODE: {0}
+=   CLEANING UP REMAINING PROCESSES
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {1} (signal {0})
+This typically refers to a problem with your application.
+"""
 SAID = {
     "a rank that hangs": ("ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n", "node2"),
     "a rank that is killed": (SRUN_KILLS_THE_OTHERS, "node2"),
@@ -70,6 +77,7 @@ SAID = {
     "a rank that is killed under Hydra": (
         "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 33 RUNNING AT node2\n=   EXIT CODE: 9\n"
         "=   CLEANING UP REMAINING PROCESSES\n", "node2"),
+    "a rank that aborts under Hydra": (ABORTED_UNDER_HYDRA.format(6, "Aborted"), "node2"),
     "a rank that crashes under Intel MPI": (
         "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 1 PID 33 RUNNING AT node2\n"
         "=   KILLED BY SIGNAL: 11 (Segmentation fault)\n", "node2"),
@@ -180,6 +188,9 @@ class FailedNodes(unittest.TestCase):
                  (9, "srun: error: node2: task 1: Killed\n", on_node2.format(9)), (75, "", "stopped; back into the queue")]  # fmt: skip
         rows += [(5, f"ddpm: error: rank 0 on node1: {reason}\n", "a rank or the launcher is lost (exit code 5); back into the queue") for reason in PASSING]
         rows += [(5, f"ddpm: error: {reason}\n", None) for reason in FINAL]
+        # Hydra's exit codes are the numbers of signals: of SIGILL, SIGTRAP and SIGABRT, which are codes that the program has, too.
+        rows += [(number, ABORTED_UNDER_HYDRA.format(number, "Some"), on_node2.format(128 + number)) for number in (4, 5, 6)]
+        rows += [(code, ABORTED_UNDER_HYDRA.format(6, "Aborted"), why) for code, why in ((0, None), (75, "stopped; back into the queue"))]
         for code, said, why in rows:
             with self.subTest(code=code, said=said):
                 self.assertEqual(self.train(code, said), (75 if why else code, bool(why)), self.log.read_text())
