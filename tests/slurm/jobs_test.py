@@ -10,12 +10,13 @@ from cluster import PATIENCE_S
 from cluster_case import SOURCE, WORK, ClusterCase
 from ddpm_job import sha256_of_model
 from ddpm_run import ddpm, make_pictures, metrics
+from launcher import LAUNCHER, variables_of_launcher
 
 JOBS = SOURCE / "jobs"
 TWO_BY_TWO = ("--nodes=2", "--ntasks-per-node=2")
 LONG = {"train": {"steps": 120}, "batch": {"global_size": 8, "micro_size": 2}}
 LONGER = {**LONG, "train": {"steps": 200}}  # two tasks, of which the first shall be there when the second has begun
-ENVIRONMENT = {"DDPM_JOBS": str(JOBS)}
+ENVIRONMENT = {"DDPM_JOBS": str(JOBS), **variables_of_launcher(WORK / "bin")}
 
 
 class Jobs(ClusterCase):
@@ -52,7 +53,7 @@ class Jobs(ClusterCase):
         return self.unbroken["sha256"]
 
     def test_trains_over_nodes_by_either_launcher(self):
-        for launcher in ("srun", "mpirun"):
+        for launcher in ("srun", LAUNCHER):
             with self.subTest(launcher=launcher):
                 config = self.config(launcher, train={"steps": 3}, batch={"global_size": 8, "micro_size": 2})
                 job = self.submit("train.sbatch", config, options=TWO_BY_TWO, DDPM_LAUNCHER=launcher)
@@ -64,7 +65,7 @@ class Jobs(ClusterCase):
 
     def test_usr1_saves_and_goes_back_into_the_queue(self):
         wanted = self.weights_of_unbroken()
-        for launcher in ("srun", "mpirun"):
+        for launcher in ("srun", LAUNCHER):
             with self.subTest(launcher=launcher):
                 name = f"requeued-{launcher}"
                 job = self.submit("train.sbatch", self.config(name, **LONG), options=TWO_BY_TWO, DDPM_LAUNCHER=launcher)
