@@ -9,7 +9,7 @@ a run that nothing has disturbed, bit for bit.
     tests/soak.py --launcher "srun --mpi=pmix --kill-on-bad-exit=1" --work /scratch/me/soak    in an allocation of a real one
 
 Prints what was done and what it has cost; docs/fault-tolerance.md explains the figures. Exit code 0: nothing was lost; 1: something
-was, and is named; 2: the soak cannot be done here. It ends all processes that it has started, by their numbers.
+was, and is named; 2: the soak cannot be done here, or more than a tenth of its faults found nothing that they could hit. It ends all processes that it has started, by their numbers.
 """
 
 import argparse
@@ -44,6 +44,7 @@ DISK_MIB = 512
 MOST_IDLE_STARTS = 12  # in a row, without a step: then the run does not get on
 LIMIT_S = 3 * 3600  # of what follows the soak
 STOPPED = 75
+FAULT_PATIENCE_S = 60  # at least, for a fault that finds nothing yet that it could hit: a start takes seconds
 
 
 class Lost(Exception):
@@ -97,20 +98,30 @@ class Soak:
         self.place.begin(self.work / "run.toml", *arguments)
 
     def disturb(self, faults, seconds):
-        """Trains for so long, and lets each fault happen at its time, or as soon as there is something that it can hit."""
+        """Trains for so long, and lets each fault happen at its time, or as soon as there is something that it can hit. One that has found
+        nothing for as long as faults are apart is left out. Returns the seconds, and how many faults were left out and were still to come."""
         self.config(self.run)
         self.began = time.monotonic()
         self.begin()
-        faults = list(faults)
+        faults, left_out, tried_since = list(faults), 0, None
+        patience = max(self.args.failure_every, FAULT_PATIENCE_S)
         while self.now < seconds:
             self.tend()
             if self.now > 30 * len(self.loads):
                 self.loads.append(os.getloadavg()[0])
-            if faults and self.now >= faults[0].at and self.inject(faults[0]):
-                faults.pop(0)
+            if faults and self.now >= faults[0].at:
+                tried_since = self.now if tried_since is None else tried_since
+                done = self.inject(faults[0])
+                if not done and self.now > tried_since + patience:
+                    left_out += 1
+                    print(f"{self.now:8.1f} s  {faults[0].kind} found nothing in {patience:g} s that it could hit: left out", flush=True)
+                    done = True
+                if done:
+                    faults.pop(0)
+                    tried_since = None
             time.sleep(0.03)
         self.record.look(self.now)
-        return self.now, len(faults)
+        return self.now, left_out, len(faults)
 
     def tend(self):
         self.record.look(self.now)
@@ -333,11 +344,11 @@ def soak(args, work):
     """Returns the figures; "wrong" names what was lost."""
     faults = schedule(args.seed, 60 * args.minutes, args.failure_every, args.kinds)
     print(f"{len(faults)} faults of seed {args.seed}; soaking for {args.minutes:g} minutes", flush=True)
-    told = {"command": shlex.join(sys.argv), "seed": args.seed, "processors": os.cpu_count(), "wrong": []}
+    told = {"command": shlex.join(sys.argv), "seed": args.seed, "processors": os.cpu_count(), "wrong": [], "faults_planned": len(faults)}
     it = Soak(args, work)
     try:
         it.set_up()
-        wall, told["faults_left"] = it.disturb(faults, 60 * args.minutes)
+        wall, told["faults_left_out"], told["faults_left"] = it.disturb(faults, 60 * args.minutes)
         if not it.faults:
             refuse(f"no fault was injected: the first one ({faults[0].kind}) found nothing that it could hit, so nothing was tested")
         if told["faults_left"]:
@@ -364,6 +375,18 @@ def soak(args, work):
     return told
 
 
+def verdict(told):
+    """Says how the soak has ended. Returns the exit code."""
+    print("\n".join(["something was lost:", *told["wrong"]] if told["wrong"] else ["nothing was lost"]))
+    if told["wrong"]:
+        return 1
+    if "weights_unbroken" in told:
+        print(f"weights equal to those of the unbroken run: {told['weights']}")
+    if 10 * told["faults_left_out"] > told["faults_planned"]:
+        refuse(f"{told['faults_left_out']} of {told['faults_planned']} faults found nothing that they could hit, and were not tested")
+    return 0
+
+
 def main():
     args = arguments()
     args.kinds = kinds_of(args)
@@ -378,10 +401,7 @@ def main():
             shutil.rmtree(work, ignore_errors=True)
     if args.json:
         args.json.write_text(json.dumps(told, indent=1) + "\n")
-    print("\n".join(["something was lost:", *told["wrong"]] if told["wrong"] else ["nothing was lost"]))
-    if not told["wrong"] and "weights_unbroken" in told:
-        print(f"weights equal to those of the unbroken run: {told['weights']}")
-    return 1 if told["wrong"] else 0
+    return verdict(told)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import types
 import unittest
@@ -278,6 +279,32 @@ class Soaks(unittest.TestCase):
         place.inject = lambda _fault: None
         with mock.patch.object(soak, "make_dataset"), mock.patch.object(soak, "make_place", lambda *_: place):
             self.assertIn("no fault was injected: the first one (rank) found nothing that it could hit", self.refusal())
+
+    def test_a_fault_that_finds_nothing_does_not_keep_the_others_waiting(self):
+        self.soak.place = Place(*[None] * 10000)
+        self.soak.place.inject = lambda fault: None if fault.kind == "launcher" else "rank 1"
+        faults = [Fault(0.0, "launcher", 0.5), Fault(0.1, "rank", 0.5), Fault(0.2, "launcher", 0.5), Fault(0.3, "term", 0.5), Fault(99.0, "rank", 0.5)]
+        self.args.failure_every = 0.2
+        with mock.patch.object(soak, "FAULT_PATIENCE_S", 0.1), mock.patch.object(self.soak, "config"), contextlib.redirect_stdout(io.StringIO()):
+            _, left_out, still_to_come = self.soak.disturb(faults, 2.0)
+        self.assertEqual((left_out, still_to_come), (2, 1))
+        self.assertEqual([fault["kind"] for fault in self.soak.faults], ["rank", "term"])
+
+    def test_a_soak_most_of_whose_faults_were_left_out_has_tested_too_little(self):
+        told = {"wrong": [], "faults_planned": 20, "faults_left_out": 3}
+        self.assertIn("3 of 20 faults found nothing that they could hit", self.refusal(lambda: soak.verdict(told)))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(soak.verdict({**told, "faults_left_out": 2}), 0)
+            self.assertEqual(soak.verdict({**told, "wrong": ["a step"]}), 1)
+        self.assertIn("nothing was lost", said.getvalue())
+
+    def test_the_launcher_is_the_process_that_the_place_has_started(self):
+        """Whatever its name is."""
+        place = places.UnderLauncher("any", self.work / "said", "mark", ["flux", "run"])
+        with subprocess.Popen(["sleep", "60"]) as place._process:
+            self.assertEqual(place.inject(Fault(0.0, "launcher", 0.5)), f"process {place._process.pid}")
+            self.assertEqual(place._process.wait(timeout=10), -9)
+        self.assertIsNone(place.inject(Fault(0.0, "launcher", 0.5)))
 
     def test_what_cannot_be_set_up_is_one_line(self):
         with mock.patch.object(soak, "make_dataset", side_effect=AssertionError("ddpm data create: exit code 5\nddpm: error: alone\n")):

@@ -64,9 +64,8 @@ class Place:
         return self._signal_rank(fault, signal.SIGTERM)
 
     def _signal_launcher(self, number):
-        found = processes.launchers(self.mark)
-        # srun has a child of its own, and mpirun's agents come later.
-        return found[0].program if found and processes.send(found[0].pid, number) else None
+        pid = self._launcher_pid()
+        return f"process {pid}" if pid is not None and processes.send(pid, number) else None
 
     def _launcher(self, _fault):
         return self._signal_launcher(signal.SIGKILL)
@@ -90,6 +89,9 @@ class UnderLauncher(Place):
                 ["setpriv", "--pdeathsig", "KILL", *self._prefix, self.program, "train", *map(str, arguments)],
                 env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said,
             )  # fmt: skip
+
+    def _launcher_pid(self):
+        return self._process.pid if self._process.poll() is None else None
 
     def poll(self):
         """The exit code, or None while it works."""
@@ -140,8 +142,10 @@ class OnEmulatedHosts(UnderLauncher):
 
     def _node(self, fault):
         """The host of mpirun itself has nobody who could repeat the command."""
-        launchers = {process.host for process in processes.launchers(self.mark)}
-        others = {rank: process for rank, process in self.ranks().items() if process.host not in launchers}
+        launcher = self._launcher_pid()
+        if launcher is None:
+            return None
+        others = {rank: process for rank, process in self.ranks().items() if process.host != processes.uts(launcher)}
         if not others:
             return None
         host = others[fault.pick(others)].host
@@ -193,6 +197,10 @@ class UnderSlurm(Place):
                 self._code = code
         return self._code
 
+    def _launcher_pid(self):
+        found = processes.sruns(self.mark)
+        return found[0].pid if found else None
+
     def restarts(self):
         return int(self._cluster.job(self._job)["Restarts"])
 
@@ -213,7 +221,7 @@ class UnderSlurm(Place):
                 self._cluster.start_node(node, wait=False)
 
     def _node(self, fault):
-        nodes = {name for process in self.ranks().values() if (name := host_of(process.pid)) in self._cluster.nodes}
+        nodes = {name for process in self.ranks().values() if (name := processes.host_of(process.pid)) in self._cluster.nodes}
         nodes -= set(self._dead)
         if not nodes:
             return None
@@ -236,12 +244,3 @@ class UnderSlurm(Place):
 
     def close(self):
         self._cluster.stop()
-
-
-def host_of(pid):
-    """The node that Slurm has started a process on."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            if line.startswith(b"SLURMD_NODENAME="):
-                return os.fsdecode(line.partition(b"=")[2])
-    return None

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from launcher import rank_of  # noqa: E402
 
 MARK = "DDPM_SOAK"
 KILL_PATIENCE_S = 30  # for what SIGKILL ends at once, unless it waits for a disk or a network
-LAUNCHERS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun")
 
 
 @dataclass(frozen=True, order=True)
@@ -38,8 +38,8 @@ def marked(mark):
             if state in "ZX":
                 continue
             values = dict(os.fsdecode(line).split("=", 1) for line in variables if b"=" in line)
-            host = os.readlink(folder / "ns" / "uts")
-            found.append(Process(int(folder.name), os.path.basename(os.readlink(folder / "exe")), state, rank_of(values), host))
+            program = os.path.basename(os.readlink(folder / "exe"))
+            found.append(Process(int(folder.name), program, state, rank_of(values), uts(folder.name)))
     return sorted(found)
 
 
@@ -49,8 +49,20 @@ def ranks(mark, program):
     return {process.rank: process for process in reversed(marked(mark)) if process.program == name and process.rank is not None}
 
 
-def launchers(mark):
-    return [process for process in marked(mark) if process.program in LAUNCHERS]
+def sruns(mark):
+    """srun has a child of its own: it is the first one that counts."""
+    return [process for process in marked(mark) if process.program == "srun"]
+
+
+def uts(pid):
+    """The namespace of a process's host name."""
+    return os.readlink(f"/proc/{pid}/ns/uts")
+
+
+def host_of(pid):
+    """The name of the host that a process is on, which has a namespace of its own; None where it has ended."""
+    asked = subprocess.run(["nsenter", "--target", str(pid), "--uts", "hostname"], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or None
 
 
 def send(pid, number):

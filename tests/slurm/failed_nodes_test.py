@@ -2,7 +2,6 @@
 and does without them, and its weights are those of a run that nothing has disturbed."""
 
 import os
-import pathlib
 import shutil
 import signal
 import sys
@@ -12,6 +11,7 @@ from cluster import PATIENCE_S
 from cluster_case import SOURCE, WORK, ClusterCase
 from ddpm_job import sha256_of_model
 from ddpm_run import DDPM, metrics
+from launcher import LAUNCHER, variables_of_launcher
 
 sys.path.insert(0, str(SOURCE / "tests" / "faults"))
 import processes  # noqa: E402
@@ -36,7 +36,8 @@ class FailedNodes(ClusterCase):
         config = self.config(name, **SECTIONS)
         log = WORK / f"{name}.log"
         log.unlink(missing_ok=True)
-        variables = {"DDPM_JOBS": str(SOURCE / "jobs"), processes.MARK: name, **environment}
+        variables = {"DDPM_JOBS": str(SOURCE / "jobs"), processes.MARK: name,
+                     **variables_of_launcher(WORK / "bin"), **environment}  # fmt: skip
         number = self.cluster.sbatch(
             f"--nodes={nodes}", f"--ntasks-per-node={2 if nodes < 3 else 1}", f"--output={log}", SOURCE / "jobs" / "train.sbatch", config,
             *(["--batch.global_size", "6"] if nodes == 3 else []), env=variables, cwd=WORK,
@@ -65,8 +66,7 @@ class FailedNodes(ClusterCase):
     def rank_on(self, name, node):
         """The process of a rank on a node."""
         for process in processes.ranks(name, DDPM).values():
-            variables = pathlib.Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-            if f"SLURMD_NODENAME={node}".encode() in variables:
+            if processes.host_of(process.pid) == node:
                 return process.pid
         raise AssertionError(f"no rank on {node}")
 
@@ -85,7 +85,7 @@ class FailedNodes(ClusterCase):
 
     def test_the_node_of_a_lost_rank_is_left_out(self):
         wanted = self.weights_of_unbroken()
-        for name, number, launcher in (("killed", signal.SIGKILL, "srun"), ("hanging", signal.SIGSTOP, "srun"), ("killed-mpirun", signal.SIGKILL, "mpirun")):
+        for name, number, launcher in (("killed", signal.SIGKILL, "srun"), ("hanging", signal.SIGSTOP, "srun"), ("killed-other", signal.SIGKILL, LAUNCHER)):
             with self.subTest(name):
                 job = self.submit(name, DDPM_LAUNCHER=launcher)
                 self.wait_for_step(name, 20)
@@ -105,7 +105,7 @@ class FailedNodes(ClusterCase):
     def test_a_launcher_that_is_killed_is_no_fault_of_a_node(self):
         job = self.submit("no-launcher")
         self.wait_for_step("no-launcher", 20)
-        os.kill(processes.launchers("no-launcher")[0].pid, signal.SIGKILL)
+        os.kill(processes.sruns("no-launcher")[0].pid, signal.SIGKILL)
         ended, said = self.expect_done("no-launcher", job, 1)
         self.assertIn("a rank or the launcher is lost (exit code ", said)
         self.assertEqual(ended["ExcNodeList"], "(null)", said)
