@@ -1,7 +1,6 @@
 #include "denoise/sample_inputs.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -17,7 +16,7 @@
 #include "base/named.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "denoise/file_reading.h"
+#include "denoise/given_set.h"
 #include "denoise/model_fit.h"
 #include "denoise/model_inputs.h"
 #include "denoise/null_class.h"
@@ -26,14 +25,6 @@ namespace ddpm::denoise {
 namespace {
 
 using data::FieldRole;
-
-/// The roles whose values a dataset gives to sampling.
-constexpr std::array kGivenRoles = {FieldRole::condition, FieldRole::static_values, FieldRole::parameters};
-
-const data::Field* field_of(const std::vector<data::Field>& fields, FieldRole role) {
-  const auto found = std::ranges::find(fields, role, &data::Field::role);
-  return found == fields.end() ? nullptr : &*found;
-}
 
 void check_class_label(const nn::UNet2DConfig& model, const SampleInputOptions& options, bool labelled) {
   if (model.class_embed_type == nn::ClassEmbedding::identity) {
@@ -57,88 +48,9 @@ void check_class_label(const nn::UNet2DConfig& model, const SampleInputOptions& 
   }
 }
 
-/// Whether conditions have the images' own size.
-bool is_as_fine(const std::vector<data::Field>& fields) {
-  const data::Field* images = field_of(fields, FieldRole::image);
-  const data::Field* condition = field_of(fields, FieldRole::condition);
-  return images != nullptr && condition != nullptr && images->format().sides() == condition->format().sides();
-}
-
-/// Which arrays or variables of a file have the roles that the model takes: those of the training set.
-data::DatasetOptions arrays_like(const LoadedModel& model, bool labelled) {
-  const ImageRecord& record = model.image;
-  const std::vector<data::Field>& trained = record.fields;
-  data::DatasetOptions options;
-  if (!record.reading.variables.empty()) {
-    options = reading_of_conditions(record.reading, is_as_fine(trained));
-    if (!labelled) options.labels = "";
-    return options;
-  }
-  const auto path = [&](FieldRole role) {
-    const data::Field* field = field_of(trained, role);
-    return field == nullptr ? std::string() : field->path;
-  };
-  if (const data::Field* images = field_of(trained, FieldRole::image)) options.images = images->path;
-  if (!labelled) options.labels = "";
-  options.condition = path(FieldRole::condition);
-  options.static_values = path(FieldRole::static_values);
-  options.parameters = path(FieldRole::parameters);
-  options.absent_images = record.format(model.unet->config().out_channels, base::DType::f32).shape();
-  return options;
-}
-
 /// Whether each sample's class is that of the dataset.
 bool wants_labels(const LoadedModel& model, const SampleInputOptions& options) {
   return nn::is_class_conditional(model.unet->config()) && !options.class_label && !options.all_classes;
-}
-
-/// The fields that a dataset gives: its images are not looked at.
-std::vector<data::Field> given_fields(const std::vector<data::Field>& trained) {
-  std::vector<data::Field> given;
-  std::ranges::copy_if(trained, std::back_inserter(given), [](const data::Field& field) {
-    return std::ranges::find(kGivenRoles, field.role) != kGivenRoles.end();
-  });
-  return given;
-}
-
-/// The shape that a field of the training set has beside the images that are drawn, which may be of another size.
-std::vector<int64_t> shape_beside(const data::Field& field, const ImageRecord& image) {
-  if (field.role == FieldRole::parameters) return field.shape;
-  const int64_t times = field_of(image.fields, FieldRole::image)->format().width / field.format().width;
-  std::vector<int64_t> shape = image.sides();
-  for (int64_t& side : shape) {
-    if (side % times != 0) {
-      throw base::ConfigError("--size: images of {} have no {} that is {} times coarser; wanted: multiples of {}",
-                              fmt::join(image.sides(), "x"), base::name_of(field.role), times, times);
-    }
-    side /= times;
-  }
-  shape.push_back(field.format().channels);
-  return shape;
-}
-
-/// The dataset has what the model takes, and in the same shape.
-void expect_like(const data::Dataset& dataset, const LoadedModel& model) {
-  const std::string path = dataset.path().string();
-  for (const FieldRole role : kGivenRoles) {
-    const data::Field* trained = field_of(model.image.fields, role);
-    const data::Field* seen = field_of(dataset.info().fields, role);
-    if (trained == nullptr && seen == nullptr) continue;
-    if (trained == nullptr) {
-      throw base::DatasetError("{}: has a field of role {}, which the model does not take", path, base::name_of(role));
-    }
-    const std::vector<int64_t> wanted = shape_beside(*trained, model.image);
-    if (seen != nullptr && seen->shape == wanted && seen->dtype == trained->dtype) continue;
-    throw base::DatasetError("{}: {}; the model takes [{}] of {}", path,
-                             seen == nullptr ? fmt::format("has no field of role {}", base::name_of(role))
-                                             : fmt::format("its field of role {} is [{}] of {}", base::name_of(role),
-                                                           fmt::join(seen->shape, ", "), data::numpy_name(seen->dtype)),
-                             fmt::join(wanted, ", "), data::numpy_name(trained->dtype));
-  }
-  if (model.unet->config().in_channels == model.unet->config().out_channels) return;
-  if (dataset.image().sides() == model.image.sides()) return;
-  throw base::DatasetError("{}: what it gives is for images of {}; those that are drawn are {}", path,
-                           data::size_text(dataset.image()), fmt::join(model.image.sides(), " × "));
 }
 
 }  // namespace
@@ -208,16 +120,6 @@ struct SampleInputs::State {
     const int64_t known = *model.unet->config().num_class_embeds - (model.class_dropout.value_or(0.0) > 0.0 ? 1 : 0);
     const auto named = std::ssize(model.image.class_names);
     return named > 0 ? std::min(named, known) : known;
-  }
-
-  /// The labels of a dataset must be classes of the model.
-  void expect_known_labels() const {
-    const nn::UNet2DConfig& unet = model.unet->config();
-    if (!has_class_table(unet) || dataset->labels().empty()) return;
-    const auto [least, greatest] = std::ranges::minmax_element(dataset->labels());
-    if (*least >= 0 && *greatest < *unet.num_class_embeds) return;
-    throw base::DatasetError("{}: labels reach from {} to {}; the model has classes 0 to {}", dataset->path().string(),
-                             *least, *greatest, *unet.num_class_embeds - 1);
   }
 
   /// The regression whose answers are added was trained without a null class.
@@ -300,7 +202,7 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
   std::optional<data::Dataset> dataset;
   if (!options.dataset.empty()) {
     const bool folder = comm::ask_root(world, [&] { return base::kind_of(options.dataset) == base::FileKind::folder; });
-    data::DatasetOptions arrays = arrays_like(model, wants_labels(model, options));
+    data::DatasetOptions arrays = reading_of_given(model, wants_labels(model, options));
     if (folder) arrays = {.labels = arrays.labels};  // which lists its fields
     dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
   }
@@ -318,8 +220,7 @@ SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOpt
     state->expect_given();
     state->expect_known_to_mean();
     if (state->dataset) {
-      expect_like(*state->dataset, model);
-      if (wants_labels(model, options)) state->expect_known_labels();
+      expect_like_trained(*state->dataset, model, wants_labels(model, options));
       state->dataset->set_transforms(given_fields(model.image.fields));
       if (!options.parameters.empty()) throw base::ConfigError("--parameters: --condition gives them already");
     }

@@ -17,6 +17,7 @@
 #include "denoise/denoising_loss.h"
 #include "denoise/mean_model.h"
 #include "denoise/model_fit.h"
+#include "denoise/same_meaning.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -26,30 +27,6 @@ std::string text_of(const data::DatasetInfo& info) {
   return fmt::format("{} × {} of {} ({}height × width × channels; scale {}, offset {})", data::size_text(image),
                      image.channels, data::numpy_name(image.dtype), image.depth > 0 ? "depth × " : "",
                      info.normalization().scale, info.normalization().offset);
-}
-
-/// What a folder records of a field's variables must be the same, as far as the model's record tells; a bare file takes
-/// it from the training set.
-bool same_variables(const data::Dataset& validation, const data::Field& seen, const data::Field& wanted, bool named) {
-  const bool bare = validation.info().shards.front().sha256.empty();
-  if (bare || named) return bare || seen.variables == wanted.variables;
-  return std::ranges::equal(seen.variables, wanted.variables, {}, &data::Variable::transform,
-                            &data::Variable::transform);
-}
-
-std::string transforms_of(const data::Field& field) {
-  std::vector<std::string> each;
-  for (const auto& [name, unit, transform] : field.variables) {
-    each.push_back(fmt::format("{} ({}) by {}", name, unit.empty() ? "no unit" : unit, transform.text()));
-  }
-  return fmt::format("{}", fmt::join(each, ", "));
-}
-
-/// What helps where a folder's values are as they were measured, and the model saw others; "" where nothing does.
-std::string way_out(const data::Field& seen, const std::string& path) {
-  const auto as_measured = [](const auto& variable) { return variable.transform == data::Transform(); };
-  if (!std::ranges::all_of(seen.variables, as_measured)) return "";
-  return fmt::format("; the folder's files, named as '{}/*.h5', take these", path);
 }
 
 void expect_like(const TrainedImages& training, const data::Dataset& validation) {
@@ -63,26 +40,18 @@ void expect_like(const TrainedImages& training, const data::Dataset& validation)
   const auto same_values = [](const data::Field& a, const data::Field& b) {
     return a.role == b.role && a.shape == b.shape && a.dtype == b.dtype;
   };
+  const HeldAgainst sets{.set = validation, .asked = training.asked, .trained = training.path};
   for (const data::Field& field : wanted.fields) {
     const std::size_t at = seen.find(field.role);
     if (field.role == data::FieldRole::labels || field.role == data::FieldRole::mask) continue;
-    const bool alike = at < seen.fields.size() && same_values(seen.fields[at], field);
-    if (alike && same_variables(validation, seen.fields[at], field, training.named)) continue;
-    if (alike) {
-      throw base::DatasetError("{}: {}: its field of role {} holds {}; as in {} is wanted: {}{}", training.asked, path,
-                               base::name_of(field.role), transforms_of(seen.fields[at]), training.path,
-                               transforms_of(field), way_out(seen.fields[at], path));
+    if (at == seen.fields.size() || !same_values(seen.fields[at], field)) {
+      throw base::DatasetError("{}: {}: its field of role {} is not like the one of {}: [{}] of {} is wanted",
+                               training.asked, path, base::name_of(field.role), training.path,
+                               fmt::join(field.shape, ", "), data::numpy_name(field.dtype));
     }
-    throw base::DatasetError("{}: {}: its field of role {} is not like the one of {}: [{}] of {} is wanted",
-                             training.asked, path, base::name_of(field.role), training.path,
-                             fmt::join(field.shape, ", "), data::numpy_name(field.dtype));
+    expect_same_variables(sets, seen.fields[at], field, training.named ? VariableRule::all : VariableRule::transforms);
   }
-  // Ids follow the names' order, so a set that lacks a class numbers the later ones differently.
-  const bool named = !seen.class_names.empty() && !wanted.class_names.empty();
-  if (training.labelled && named && seen.class_names != wanted.class_names) {
-    throw base::DatasetError("{}: {}: its {} classes are not the {} of {}, so labels mean other things", training.asked,
-                             path, seen.class_names.size(), wanted.class_names.size(), training.path);
-  }
+  if (training.labelled) expect_same_classes(sets, wanted.class_names);
 }
 
 }  // namespace
