@@ -198,12 +198,19 @@ void GrowingFolder::note(int64_t index, std::string_view fingerprint, std::strin
 void GrowingFolder::discard() { files_.remove_all(partial_); }
 
 void GrowingFolder::publish() {
-  if (files_.exists(partial_ / kNotes / kMadeBy)) files_.rename(partial_ / kNotes / kMadeBy, partial_ / kMadeBy);
-  files_.remove_all(partial_ / kNotes);
+  // A copy: until the folder has its name, a later command learns from the notes what is finished, and by which
+  // command.
+  const base::Path made_by = partial_ / kNotes / kMadeBy;
+  if (files_.exists(made_by)) base::write_atomically(files_, partial_ / kMadeBy, files_.read(made_by, kMostMadeBy));
   for (const std::string& folder : subfolders()) files_.sync_directory(partial_ / folder);
   files_.sync_directory(partial_);
   refuse_existing(files_, output_);
   base::publish(files_, partial_, output_);
+  clear_notes(files_, output_);
+}
+
+void GrowingFolder::clear_notes(base::FileSystem& files, const base::Path& output) {
+  files.remove_all(output / kNotes);
 }
 
 }  // namespace ddpm::data

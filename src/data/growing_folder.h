@@ -2,7 +2,8 @@
 //
 // It grows in a hidden folder beside its place (.NAME.partial), which is renamed last: the output is whole or absent.
 // Each finished shard leaves a note there with its digest and the fingerprint of what it was made from; a later command
-// takes over the shards whose notes still hold.
+// takes over the shards whose notes still hold. The notes go last, once the folder has its name: a command that is
+// killed just before leaves them in the output, where nobody reads them.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +59,11 @@ class GrowingFolder {
   /// Whether it is known by which text, that begin() was given, the output at `output` was made, and the text.
   static bool tells_command(const base::FileSystem& files, const base::Path& output);
   static std::optional<std::string> made_by(const base::FileSystem& files, const base::Path& output);
-  /// Gives the folder, in which all is on disk, its name. One rank. Throws OutputError when the output exists by now.
+  /// Gives the folder, in which all is on disk, its name, and removes the notes. One rank. Throws OutputError when the
+  /// output exists by now; the notes are there then, and a later command takes over all shards.
   void publish();
+  /// Removes the notes that a command left in its whole output because it was killed before it had removed them.
+  static void clear_notes(base::FileSystem& files, const base::Path& output);
 
  private:
   [[nodiscard]] base::Path note_file(int64_t index) const;

@@ -35,6 +35,7 @@ class SampleWriter {
 
   SampledDataset run() {
     if (comm::ask_root(world_, [&] { return is_complete(); })) {
+      comm::do_on_root(world_, [&] { data::GrowingFolder::clear_notes(runtime_.files, set_.output); });
       return {.shards = folder_.shards(), .was_complete = true};
     }
     comm::do_on_root(world_,

@@ -255,6 +255,11 @@ class SampleDataset(unittest.TestCase):
             process = ddpm("sample", *options, ranks=ranks)
             self.assertIn("complete-0.25: this command has made its 45 samples before", process.stderr)
             self.assertEqual(digests(output), made)
+        (output / "journal").mkdir()  # A kill after the folder has its name leaves its notes.
+        (output / "journal" / "made-by.txt").write_text("notes")
+        ddpm("data", "verify", output)
+        ddpm("sample", *options)
+        self.assertEqual(digests(output), made)
         self.refused(ddpm("sample", *options, "--seed", 9, check=False), 4, ["complete-0.25: exists already"])
         ddpm("data", "verify", output)
 

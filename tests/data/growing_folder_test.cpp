@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "support/forwarding_files.h"
 #include "support/temporary_folder.h"
 
 namespace ddpm::data {
@@ -22,6 +24,26 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr NeededSpace kLittle = {.images = 4, .image_bytes = 10};
+
+/// A disk that ends the process, as a kill would, in place of the call that gives the folder its name, or of the first
+/// one that removes something after that.
+class KillingFiles : public test::ForwardingFiles {
+ public:
+  struct Killed {};
+  KillingFiles(base::Path output, bool named) : output_(std::move(output)), named_(named) {}
+  void rename(const base::Path& from, const base::Path& to) override {
+    if (!named_ && to == output_) throw Killed();
+    ForwardingFiles::rename(from, to);
+  }
+  void remove_all(const base::Path& path) override {
+    if (fs::exists(output_)) throw Killed();
+    ForwardingFiles::remove_all(path);
+  }
+
+ private:
+  base::Path output_;
+  bool named_;
+};
 
 class GrowingFolderTest : public testing::Test {
  protected:
@@ -78,6 +100,44 @@ TEST_F(GrowingFolderTest, ALaterCommandKnowsWhatIsFinished) {
   folder.clear(1);
   EXPECT_FALSE(fs::exists(folder.shard_file(1)));
   EXPECT_EQ(folder.note_of(1, "made of this"), std::nullopt);
+}
+
+TEST_F(GrowingFolderTest, AKillJustBeforeItHasItsNameLosesNothing) {
+  {
+    KillingFiles killing(output(), /*named=*/false);
+    GrowingFolder earlier(killing, output(), 2);
+    earlier.begin(kLittle, "seed 0\n");
+    finish(earlier, 0, "first");
+    finish(earlier, 1, "second");
+    test::write_text(earlier.path() / "dataset.json", "of both");
+    EXPECT_THROW(earlier.publish(), KillingFiles::Killed);
+  }
+  EXPECT_FALSE(fs::exists(output()));
+  {
+    GrowingFolder other = place();
+    EXPECT_THROW(other.begin(kLittle, "seed 1\n"), base::OutputError);
+  }
+  GrowingFolder folder = place();
+  folder.begin(kLittle, "seed 0\n");
+  EXPECT_TRUE(folder.note_of(0, "made of this"));
+  EXPECT_TRUE(folder.note_of(1, "made of this"));
+  folder.publish();
+  EXPECT_EQ(GrowingFolder::made_by(*files_, output()), "seed 0\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(output()), fs::directory_iterator()), 3);
+}
+
+TEST_F(GrowingFolderTest, AKillJustAfterItHasItsNameLeavesAWholeFolder) {
+  KillingFiles killing(output(), /*named=*/true);
+  GrowingFolder folder(killing, output(), 2);
+  folder.begin(kLittle, "seed 0\n");
+  finish(folder, 0, "first");
+  finish(folder, 1, "second");
+  EXPECT_THROW(folder.publish(), KillingFiles::Killed);
+  EXPECT_FALSE(fs::exists(folder.path()));
+  EXPECT_EQ(test::read_text(output() / "shard-00001-of-00002.h5"), "second");
+  EXPECT_EQ(GrowingFolder::made_by(*files_, output()), "seed 0\n");
+  GrowingFolder::clear_notes(*files_, output());
+  EXPECT_EQ(std::distance(fs::directory_iterator(output()), fs::directory_iterator()), 3);
 }
 
 TEST_F(GrowingFolderTest, AnotherNumberOfShardsBeginsAnew) {
