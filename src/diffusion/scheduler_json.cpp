@@ -134,6 +134,15 @@ void expect_supported(const base::Json& json, SamplerType sampler, Formulation f
   }
 }
 
+/// The names of the shift of flow in files of diffusers. Where a file has both, that of the sampler's own class counts,
+/// which comes last.
+std::array<const char*, 2> shift_keys(SamplerType sampler) {
+  constexpr const char* kOfDpmSolvers = "flow_shift";
+  constexpr const char* kOfFlowMatching = "shift";
+  if (is_dpmsolver(sampler)) return {kOfFlowMatching, kOfDpmSolvers};
+  return {kOfDpmSolvers, kOfFlowMatching};
+}
+
 /// The keys that `sampler` reads of a file: types, ranges and choices are those of the [diffusion] section.
 config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, SamplerType sampler) {
   config::Schema schema;
@@ -148,9 +157,8 @@ config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, Sampler
       describe_edm(section, c);
       break;
     case Formulation::flow:
-      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps})
-          .key("flow_shift", c.shift, "", {.min = 0.0, .above_min = true})
-          .key("shift", c.shift, "", {.min = 0.0, .above_min = true});
+      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps});
+      for (const char* key : shift_keys(sampler)) section.key(key, c.shift, "", {.min = 0.0, .above_min = true});
       break;
     case Formulation::regression:
       return schema;

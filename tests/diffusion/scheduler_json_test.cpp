@@ -128,6 +128,25 @@ TEST(SchedulerJson, RefusesKeysThatAFormulationHasNoMeaningFor) {
   EXPECT_EQ(problem(R"({"num_train_timesteps": 2, "trained_betas": [0.5, 1.0]})", SamplerType::ddim), "");
 }
 
+TEST(SchedulerJson, EachSamplerReadsTheShiftThatItsClassHas) {
+  constexpr const char* kSolver = R"({"_class_name": "DPMSolverMultistepScheduler", "use_flow_sigmas": true,
+                                      "prediction_type": "flow_prediction", )";
+  constexpr const char* kMatching = R"({"_class_name": "FlowMatchEulerDiscreteScheduler", )";
+  for (const char* file : {kSolver, kMatching}) {
+    const auto shift = [file](const char* keys, SamplerType sampler) {
+      return diffusion::read_scheduler(base::parse_json(std::string(file) + keys + "}"), sampler, "file").shift;
+    };
+    for (const auto sampler : {SamplerType::dpmsolver_pp, SamplerType::dpmsolver_pp_2s}) {
+      EXPECT_EQ(shift(R"("flow_shift": 3.0, "shift": 1.5)", sampler), 3.0);
+      EXPECT_EQ(shift(R"("shift": 1.5)", sampler), 1.5);
+    }
+    for (const auto sampler : {SamplerType::euler, SamplerType::heun}) {
+      EXPECT_EQ(shift(R"("flow_shift": 3.0, "shift": 1.5)", sampler), 1.5);
+      EXPECT_EQ(shift(R"("flow_shift": 3.0)", sampler), 3.0);
+    }
+  }
+}
+
 TEST(SchedulerJson, NoBoundOfLambdaIsItsDefault) {
   const base::Json none = base::parse_json(R"({"lambda_min_clipped": "-Infinity"})");
   EXPECT_FALSE(
