@@ -89,7 +89,8 @@ data::DatasetOptions reading_of_given(const LoadedModel& model, bool labelled) {
     return field == nullptr ? std::string() : field->path;
   };
   if (const data::Field* images = field_of(trained, FieldRole::image)) options.images = images->path;
-  if (!labelled) options.labels = "";
+  const std::string labels = trained.empty() ? record.labels : path(FieldRole::labels);
+  if (!labelled || !labels.empty()) options.labels = labelled ? labels : "";
   options.condition = path(FieldRole::condition);
   options.static_values = path(FieldRole::static_values);
   options.parameters = path(FieldRole::parameters);

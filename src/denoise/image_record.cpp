@@ -23,6 +23,8 @@ constexpr const char* kDepth = "image_depth";
 constexpr const char* kFiles = "files";
 constexpr const char* kVariables = "variables";
 constexpr const char* kVariablesOfState = "image_variables";
+constexpr const char* kLabelsArray = "labels";
+constexpr const char* kLabelsArrayOfState = "image_labels";
 
 base::DType parse_dtype(const std::string& name, const std::string& origin) {
   for (const base::DType dtype : {base::DType::u8, base::DType::f32}) {
@@ -89,6 +91,7 @@ bool ImageRecord::is_like(const ImageRecord& other) const {
   ImageRecord like = *this;
   like.reading = other.reading;
   like.names = other.names;
+  like.labels = other.labels;
   return like == other;
 }
 
@@ -125,6 +128,7 @@ base::Json ImageRecord::record_json() const {
   base::Json json = normalization_json();
   if (!reading.variables.empty()) json[kFiles] = to_json(reading);
   if (!names.empty()) json[kVariables] = base::Json::parse(data::names_json(names).dump());
+  if (!labels.empty()) json[kLabelsArray] = labels;
   return json;
 }
 
@@ -137,6 +141,7 @@ void ImageRecord::set_normalization(const base::Json& json, const std::string& o
   if (json.contains(kWraps)) wraps = parse_wraps(json[kWraps], values.place());
   if (json.contains(kFiles)) reading = parse_file_reading(json[kFiles], fmt::format("{}: '{}'", origin, kFiles));
   if (json.contains(kVariables)) names = parse_names(json[kVariables], fmt::format("{}: '{}'", origin, kVariables));
+  if (values.has(kLabelsArray)) labels = values.text(kLabelsArray);
 }
 
 void write_image_record(const ImageRecord& image, base::Json& state) {
@@ -151,6 +156,7 @@ void write_image_record(const ImageRecord& image, base::Json& state) {
   if (!image.wraps.empty()) state[kWraps] = base::Json(image.wraps).dump();
   if (!image.reading.variables.empty()) state[kFiles] = to_json(image.reading).dump();
   if (!image.names.empty()) state[kVariablesOfState] = data::names_json(image.names).dump();
+  if (!image.labels.empty()) state[kLabelsArrayOfState] = image.labels;
   if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
 
@@ -182,6 +188,7 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
        [&](const base::Json& json, const std::string& place) { image.reading = parse_file_reading(json, place); });
   read(kVariablesOfState,
        [&](const base::Json& json, const std::string& place) { image.names = parse_names(json, place); });
+  if (fields.has(kLabelsArrayOfState)) image.labels = fields.text(kLabelsArrayOfState);
   return image;
 }
 

@@ -29,6 +29,8 @@ struct ImageRecord {
   /// Names and units of the images' variables, without transforms. Empty: `fields` has them, or they are those that
   /// data::image_fields() gives, or an older version of the program, which kept none, wrote the record.
   std::vector<data::Variable> names = {};
+  /// Name of the labels' array in the .h5 files of a set of which `fields` is empty; empty: DatasetOptions' own.
+  std::string labels = {};
 
   /// Height and width, of volumes with the depth before.
   [[nodiscard]] std::vector<int64_t> sides() const { return format(1, dtype).sides(); }
@@ -37,7 +39,8 @@ struct ImageRecord {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// Whether images and fields are of the same kind, from whatever files they come; `names` are not compared.
+  /// Whether images and fields are of the same kind, from whatever files they come; `names` and `labels` are not
+  /// compared.
   [[nodiscard]] bool is_like(const ImageRecord& other) const;
   /// The transform of each of the images' `channels`.
   [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;
@@ -45,8 +48,8 @@ struct ImageRecord {
   void name_variables(std::vector<data::Variable>& variables) const;
   /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields", "positions" and "wraps" where there are such.
   [[nodiscard]] base::Json normalization_json() const;
-  /// normalization.json of a model's folder: the same, "files" of foreign ones (file_reading.h), and "variables", which
-  /// are the names.
+  /// normalization.json of a model's folder: the same, "files" of foreign ones (file_reading.h), "variables", which are
+  /// the names, and "labels".
   [[nodiscard]] base::Json record_json() const;
   /// The reverse of record_json(); throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);

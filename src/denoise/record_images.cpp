@@ -12,6 +12,14 @@ std::vector<data::Variable> names_of(const data::DatasetInfo& info) {
   return names;
 }
 
+/// Where a file of such images has their labels, if not under the usual name; the record has no field of them either.
+std::string labels_of(const data::Dataset& dataset) {
+  const data::DatasetInfo& info = dataset.info();
+  if (!info.has_images_of_one_map() || !info.has_labels() || !dataset.reading().variables.empty()) return "";
+  const std::string& path = info.fields.at(info.find(data::FieldRole::labels)).path;
+  return path == data::DatasetOptions{}.labels ? "" : path;
+}
+
 }  // namespace
 
 ImageRecord record_images(const data::Dataset& dataset, bool positions, const Patch& patch) {
@@ -27,7 +35,8 @@ ImageRecord record_images(const data::Dataset& dataset, bool positions, const Pa
           stored.depth,
           patch.wraps,
           dataset.reading(),
-          names_of(info)};
+          names_of(info),
+          labels_of(dataset)};
 }
 
 }  // namespace ddpm::denoise

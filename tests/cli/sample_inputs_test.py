@@ -304,6 +304,21 @@ class SampleInputs(unittest.TestCase):
             self.refused(process, 3, f"--condition: {fewer}: its 2 classes are not the 3 of the training set", "labels mean other things")
         self.sample(run, "insects.npy", "--condition", WORK / "insects-set")
 
+    def test_labels_are_read_where_the_training_set_had_them(self):
+        """Of images alone and of images with conditions, by a run and by its model folder."""
+        for name, given in (("of-images", {}), ("of-conditions", {"condition": "/condition"})):
+            data = given | {"labels": "/kind"}
+            path = write_set(f"{name}.h5", kind=LABELS, labels=np.zeros(COUNT, np.int64))
+            run = train(f"labels-{name}", path, data, {"num_class_embeds": CLASSES})
+            for model in (run, run / "model"):
+                drawn = self.sample(model, f"{name}-drawn", "--condition", path, "--format", "dataset")
+                np.testing.assert_array_equal(read(drawn, "labels"), LABELS)
+            with h5py.File(path, "r+") as file:
+                del file["kind"]
+            self.refused(self.sample(run, "no.npy", "--condition", path, check=False), 3, path.name, "/kind")
+            if given:  # which the labels are not read for
+                self.sample(run, f"{name}.npy", "--condition", path, "--class-label", 1)
+
     def test_masks_that_leave_out_everything_are_refused(self):
         """Of each image and of the set; one valid pixel in the last image is enough."""
         masks = {"each": np.zeros((COUNT, SIZE, SIZE), np.uint8), "set": np.zeros((SIZE, SIZE), np.uint8)}
