@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -54,18 +55,33 @@ constexpr auto kEdmClasses = std::to_array<std::string_view>({"EDMEuler", "EDMDP
 constexpr auto kFlowClasses =
     std::to_array<std::string_view>({"FlowMatchEulerDiscrete", "FlowMatchHeunDiscrete", "FlowMatchLCM"});
 
-/// The formulation of a class's name, or none where it may be another process.
-std::optional<Formulation> formulation_of_class(std::string_view name) {
-  if (name == scheduler_class(Formulation::regression)) return Formulation::regression;
+/// Those of the process of DDPMScheduler that go through noise levels σ without bound, and scale what a network is
+/// shown.
+constexpr auto kScalingClasses =
+    std::to_array<std::string_view>({"DPMSolverSDE", "EulerDiscrete", "EulerAncestralDiscrete", "HeunDiscrete",
+                                     "KDPM2Discrete", "KDPM2AncestralDiscrete", "LMSDiscrete"});
+
+/// The name of a class of diffusers as the lists above have it; "" for another name.
+std::string_view listed_name(std::string_view name) {
   constexpr std::string_view kFlax = "Flax";  // the same schedulers for JAX
   constexpr std::string_view kEnd = "Scheduler";
   if (name.starts_with(kFlax)) name.remove_prefix(kFlax.size());
-  if (!name.ends_with(kEnd)) return std::nullopt;
+  if (!name.ends_with(kEnd)) return {};
   name.remove_suffix(kEnd.size());
-  const auto is_in = [&](const auto& names) { return std::ranges::find(names, name) != names.end(); };
-  if (is_in(kDdpmClasses)) return Formulation::ddpm;
-  if (is_in(kEdmClasses)) return Formulation::edm;
-  return is_in(kFlowClasses) ? std::optional(Formulation::flow) : std::nullopt;
+  return name;
+}
+
+bool is_in(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// The formulation of a class's name, or none where it may be another process.
+std::optional<Formulation> formulation_of_class(std::string_view name) {
+  if (name == scheduler_class(Formulation::regression)) return Formulation::regression;
+  name = listed_name(name);
+  if (is_in(kDdpmClasses, name)) return Formulation::ddpm;
+  if (is_in(kEdmClasses, name)) return Formulation::edm;
+  return is_in(kFlowClasses, name) ? std::optional(Formulation::flow) : std::nullopt;
 }
 
 /// A key that only one value of is supported, and where it counts.
@@ -235,6 +251,11 @@ Formulation formulation_of(const base::Json& json, const std::string& origin) {
   }
   const bool flows = is_true(json, "use_flow_sigmas") || text_at(json, "prediction_type") == kFlowPrediction;
   return *formulation == Formulation::ddpm && flows ? Formulation::flow : *formulation;
+}
+
+bool scales_input(std::string_view scheduler_class) {
+  const std::string_view name = listed_name(scheduler_class);
+  return is_in(kScalingClasses, name) || is_in(kEdmClasses, name);
 }
 
 SchedulerConfig read_scheduler(const base::Json& json, SamplerType sampler, const std::string& origin) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "diffusion/config.h"
@@ -15,6 +16,10 @@ SchedulerConfig scheduler_defaults(SamplerType sampler);
 /// names none. Throws base::OutputError with `origin` for a class that is not known: it may describe a process that
 /// none of the formulations is.
 Formulation formulation_of(const base::Json& json, const std::string& origin);
+
+/// Whether a class of diffusers, such as EulerDiscreteScheduler, starts from noise times its init_noise_sigma, and the
+/// network is to be shown what its scale_model_input makes of images.
+bool scales_input(std::string_view scheduler_class);
 
 /// Reads the known keys of `json`, whichever class wrote it; missing and null ones take scheduler_defaults(sampler).
 /// The class that wrote it, or use_flow_sigmas, says which formulation the model has: see formulation_of(). Unknown

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "diffusion/config.h"
+#include "diffusion/scheduler_json.h"
 #include "interop/card_parts.h"
 #include "nn/config.h"
 
@@ -21,7 +22,7 @@ image = pipeline(batch_size=1).images[0]
 ```
 )";
 
-/// edm's network is shown scaled images, which DDPMPipeline does not know of.
+/// With a scheduler that scales, as edm's do, the network is shown scaled images, which DDPMPipeline does not know of.
 constexpr std::string_view kScaledUse = R"(```python
 import torch
 from diffusers import SCHEDULER, UNet2DModel
@@ -122,7 +123,7 @@ std::string card_use(const WrittenModel& model) {
   using diffusion::Formulation;
   const nn::UNet2DConfig& unet = model.unet;
   const Formulation formulation = model.scheduler.formulation;
-  const bool scaled = formulation == Formulation::edm;
+  const bool scaled = diffusion::scales_input(model.scheduler.class_name);
   const bool classes = nn::is_class_conditional(unet);
   const std::vector<std::string> beside = names_beside(model.normalization);
   std::string text;

@@ -22,11 +22,12 @@ void write_json(base::FileSystem& files, const base::Path& path, const base::Ord
   base::write_new_file(files, path, json.dump(2) + "\n");
 }
 
-/// DDPMPipeline runs any scheduler, but shows the network what is not scaled, which edm's needs: diffusers knows no
-/// pipeline of that name and says so, where it would otherwise draw something else.
-std::string_view pipeline_class(diffusion::Formulation formulation) {
-  if (formulation == diffusion::Formulation::regression) return "RegressionPipeline";
-  return formulation == diffusion::Formulation::edm ? "EDMPipeline" : "DDPMPipeline";
+/// DDPMPipeline runs any scheduler, but shows the network what is not scaled, which some schedulers and edm need:
+/// diffusers knows no pipeline of that name and says so, where it would otherwise draw something else.
+std::string_view pipeline_class(const WrittenScheduler& scheduler) {
+  if (scheduler.formulation == diffusion::Formulation::regression) return "RegressionPipeline";
+  if (scheduler.formulation == diffusion::Formulation::edm) return "EDMPipeline";
+  return diffusion::scales_input(scheduler.class_name) ? "ScaledInputPipeline" : "DDPMPipeline";
 }
 
 /// The class of the network in the pipeline: one that diffusers knows, or a name that it refuses, whichever pipeline
@@ -35,11 +36,12 @@ std::string_view pipeline_class(diffusion::Formulation formulation) {
 std::string_view unet_class(const WrittenModel& model) {
   if (!nn::fits_diffusers(model.unet)) return kFieldClass;
   if (model.mean != nullptr) return "ResidualUNet2D";
-  return model.scheduler.formulation == diffusion::Formulation::edm ? "EDMUNet2D" : "UNet2DModel";
+  if (model.scheduler.formulation == diffusion::Formulation::edm) return "EDMUNet2D";
+  return diffusion::scales_input(model.scheduler.class_name) ? "ScaledInputUNet2D" : "UNet2DModel";
 }
 
 base::OrderedJson model_index(const WrittenModel& model) {
-  return {{"_class_name", pipeline_class(model.scheduler.formulation)},
+  return {{"_class_name", pipeline_class(model.scheduler)},
           {"_diffusers_version", kDiffusersVersion},
           {"scheduler", {"diffusers", model.scheduler.class_name}},
           {"unet", {"diffusers", unet_class(model)}}};
