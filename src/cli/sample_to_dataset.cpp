@@ -1,6 +1,7 @@
 #include "cli/sample_to_dataset.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/ranges.h>
 
@@ -12,17 +13,27 @@
 namespace ddpm::cli {
 namespace {
 
+/// What samples are pushed away from: a weak model, or the model itself without what its training left out.
+std::string guidance_of(const DatasetJob& job) {
+  if (job.options.weak != nullptr) return denoise::digest_of_weights(*job.options.weak);
+  if (!job.options.guidance_scale) return "";
+  const auto text = [](const std::optional<double>& dropout) {
+    return dropout ? fmt::format("{}", *dropout) : "unknown";
+  };
+  return fmt::format("class_dropout {} condition_dropout {}", text(job.model.class_dropout),
+                     text(job.model.condition_dropout));
+}
+
 /// Everything that a sample depends on beside its number.
 std::string identity_of(const DatasetJob& job) {
   const diffusion::SamplerOptions& s = job.options.sampler;
-  const denoise::LoadedModel* weak = job.options.weak;
   return fmt::format(
       "{}\nmodel {}\nimages {} {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\n"
       "stored {}\n",
       job.settings, denoise::digest_of_weights(job.model), job.model.image.normalization_json().dump(),
       fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(), base::name_of(s.scheduler), s.steps,
-      s.eta, s.churn, s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0),
-      weak == nullptr ? "" : denoise::digest_of_weights(*weak), job.inputs.identity(), job.denormalize);
+      s.eta, s.churn, s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0), guidance_of(job),
+      job.inputs.identity(), job.denormalize);
 }
 
 /// The names of all classes, unless the set holds samples of the null class, which has none.

@@ -284,8 +284,11 @@ void SampleInputs::expect_droppable(const std::string& option) const {
 
 std::string SampleInputs::identity() const {
   const State& s = *state_;
-  return fmt::format("members {} parameters {} class {} all {} dataset {}", s.options.members,
+  // The null class, where there is one, is not drawn: that follows from what training has left out.
+  const bool leaves_out = s.options.all_classes && s.classes() < *s.model.unet->config().num_class_embeds;
+  return fmt::format("members {} parameters {} class {} all {}{} dataset {}", s.options.members,
                      fmt::join(s.options.parameters, ","), s.options.class_label.value_or(-1), s.options.all_classes,
+                     leaves_out ? fmt::format(" {}", s.classes()) : "",
                      s.dataset ? s.dataset->content_hash() + s.dataset->stamps() : "");
 }
 

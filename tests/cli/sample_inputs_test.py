@@ -369,6 +369,31 @@ class SampleInputs(unittest.TestCase):
         digest = lambda folder: {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.glob("*.h5")}  # noqa: E731
         self.assertEqual(digest(output), digest(whole))
 
+    def test_work_of_a_model_that_leaves_out_other_things_is_not_taken_over(self):
+        """Guidance goes by what training left out, which a model folder records beside the same weights."""
+        model, other = self.given / "model", WORK / "never-dropped"
+        shutil.rmtree(other, ignore_errors=True)
+        shutil.copytree(model, other)
+        record = json.loads((model / "normalization.json").read_text())
+        (other / "normalization.json").write_text(json.dumps({**record, "condition_dropout": 0.0}))
+        draw = ("--condition", self.labelled, "--guidance-scale", 2, "--format", "dataset")
+        output = self.sample(model, "left-out", *draw)
+        self.assertIn("\nguidance 2 class_dropout 0.2 condition_dropout 0.2\n", (output / "made-by.txt").read_text())
+        again = ("--device", "cpu", "--threads", 1, "--scheduler", "ddim", "--steps", 2, "--output", output, *draw)
+        self.assertIn("has made its", ddpm("sample", "--model", model, *again).stderr)
+        self.refused(ddpm("sample", "--model", other, *again, check=False), 4, "left-out: exists already")
+        self.assertFalse(np.array_equal(read(output), read(self.sample(other, "left-less", *draw))))
+        draw = ("--class-label", "all", "--count", 2 * CLASSES, "--format", "dataset")
+        model = self.classes / "model"
+        shutil.rmtree(other)
+        shutil.copytree(model, other)
+        record = json.loads((model / "normalization.json").read_text())
+        (other / "normalization.json").write_text(json.dumps({**record, "class_dropout": 0.0}))
+        output = self.sample(model, "left-out", *draw)
+        again = ("--device", "cpu", "--threads", 1, "--scheduler", "ddim", "--steps", 2, "--output", output, *draw)
+        self.assertIn("has made its", ddpm("sample", "--model", model, *again).stderr)
+        self.refused(ddpm("sample", "--model", other, *again, check=False), 4, "left-out: exists already")
+
     def test_options_that_would_do_nothing_are_refused(self):
         for output in ("pictures", "grid.png"):
             process = self.sample(self.kept, output, "--condition", WORK / "plain.h5", "--denormalize", check=False)
