@@ -104,6 +104,19 @@ TEST(SchedulerJson, TheClassSaysTheFormulation) {
   EXPECT_EQ(formulation(R"({"_class_name": "Regression"})"), Formulation::regression);
 }
 
+TEST(SchedulerJson, TheClassSaysWhetherTheInputIsScaled) {
+  for (const char* name :
+       {"EulerDiscreteScheduler", "EulerAncestralDiscreteScheduler", "HeunDiscreteScheduler", "KDPM2DiscreteScheduler",
+        "KDPM2AncestralDiscreteScheduler", "LMSDiscreteScheduler", "DPMSolverSDEScheduler",
+        "FlaxEulerDiscreteScheduler", "EDMEulerScheduler", "EDMDPMSolverMultistepScheduler"}) {
+    EXPECT_TRUE(diffusion::scales_input(name)) << name;
+  }
+  for (const char* name : {"DDPMScheduler", "DDIMScheduler", "PNDMScheduler", "DPMSolverMultistepScheduler",
+                           "LCMScheduler", "FlowMatchEulerDiscreteScheduler", "EulerDiscrete", ""}) {
+    EXPECT_FALSE(diffusion::scales_input(name)) << name;
+  }
+}
+
 TEST(SchedulerJson, RefusesKeysThatAFormulationHasNoMeaningFor) {
   using testing::HasSubstr;
   const char* karras = R"({"_class_name": "FlowMatchEulerDiscreteScheduler", "use_karras_sigmas": true})";
