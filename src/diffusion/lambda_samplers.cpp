@@ -122,11 +122,11 @@ class SinglestepSampler : public LambdaSampler {
 }  // namespace
 
 std::unique_ptr<Sampler> make_multistep_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
-  return std::make_unique<MultistepSampler>(config, lambda_grid(config, options.steps));
+  return std::make_unique<MultistepSampler>(config, lambda_grid(config, options.steps, options.scheduler));
 }
 
 std::unique_ptr<Sampler> make_singlestep_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
-  return std::make_unique<SinglestepSampler>(config, lambda_grid(config, options.steps));
+  return std::make_unique<SinglestepSampler>(config, lambda_grid(config, options.steps, options.scheduler));
 }
 
 }  // namespace ddpm::diffusion

@@ -143,7 +143,7 @@ std::vector<int64_t> lambda_timesteps(const SchedulerConfig& c, int64_t total, i
         timesteps.push_back(total / (steps + 1) * (steps - i) + c.steps_offset);
         break;
       case TimestepSpacing::trailing: {
-        const double t = static_cast<double>(total) - static_cast<double>(i) * stride;
+        const double t = falling_number(static_cast<double>(total), stride, i);
         if (t > 0.0) timesteps.push_back(std::llrint(t) - 1);
         break;
       }
@@ -165,7 +165,7 @@ void expect_descending(const SchedulerConfig& c, const std::vector<int64_t>& tim
   }
 }
 
-NoiseGrid ddpm_lambda_grid(const SchedulerConfig& c, int64_t steps) {
+NoiseGrid ddpm_lambda_grid(const SchedulerConfig& c, int64_t steps, SamplerType solver) {
   const SigmaTable table(c);
   const auto& lambda_min = c.solver.lambda_min_clipped;
   const int64_t total = lambda_min ? table.timesteps_from(*lambda_min) : c.num_train_timesteps;
@@ -177,8 +177,9 @@ NoiseGrid ddpm_lambda_grid(const SchedulerConfig& c, int64_t steps) {
   if (c.solver.use_karras_sigmas) {
     respace(grid.points, c.solver, table, table.at(static_cast<double>(c.num_train_timesteps - 1)), table.lowest());
     for (NoisePoint& point : grid.points) {
-      // To whole timesteps. diffusers rounds down for cosine schedules, and finds whole ones to lie just below.
-      const bool down = c.beta_schedule == BetaSchedule::squaredcos_cap_v2;
+      // To whole timesteps. diffusers' multistep solver rounds down for cosine schedules, and finds whole ones to lie
+      // just below; its singlestep solver does not.
+      const bool down = solver == SamplerType::dpmsolver_pp && c.beta_schedule == BetaSchedule::squaredcos_cap_v2;
       point.timestep = down ? std::max(0.0, std::floor(point.timestep - 1e-9)) : std::nearbyint(point.timestep);
     }
   } else {
@@ -258,10 +259,10 @@ NoiseGrid derivative_grid(const SchedulerConfig& c, int64_t steps) {
   throw base::InternalError("formulation {}", static_cast<int>(c.formulation));
 }
 
-NoiseGrid lambda_grid(const SchedulerConfig& c, int64_t steps) {
+NoiseGrid lambda_grid(const SchedulerConfig& c, int64_t steps, SamplerType solver) {
   switch (c.formulation) {
     case Formulation::ddpm:
-      return ddpm_lambda_grid(c, steps);
+      return ddpm_lambda_grid(c, steps, solver);
     case Formulation::edm:
       return edm_grid(c, steps);
     case Formulation::flow:

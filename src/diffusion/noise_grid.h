@@ -25,7 +25,8 @@ NoiseGrid derivative_grid(const SchedulerConfig& c, int64_t steps);
 
 /// The grid of dpmsolver++, which steps in λ = ln(α/σ). ddpm's points have α² + σ² = 1, at whole timesteps, one of
 /// steps + 1 being left out: DPMSolverMultistepScheduler. edm: as above. flow begins at t = 1 - 1/T, since λ is
-/// infinite at 1: DPMSolverMultistepScheduler with use_flow_sigmas.
-NoiseGrid lambda_grid(const SchedulerConfig& c, int64_t steps);
+/// infinite at 1: DPMSolverMultistepScheduler with use_flow_sigmas. `solver` is one of both, whose classes in diffusers
+/// round Karras' levels of cosine schedules to different timesteps.
+NoiseGrid lambda_grid(const SchedulerConfig& c, int64_t steps, SamplerType solver);
 
 }  // namespace ddpm::diffusion

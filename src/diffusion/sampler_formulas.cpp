@@ -25,9 +25,7 @@ int64_t spaced_timestep(const SchedulerConfig& c, int64_t n, int64_t i) {
     const double step = (total - 1.0) / static_cast<double>(n - 1);
     return i == 0 ? c.num_train_timesteps - 1 : round_half_even(static_cast<double>(from_lowest) * step);
   }
-  // numpy's arange multiplies by the difference of its first two values, which is rounded once more than the step.
-  const double step = total - (total - total / static_cast<double>(n));
-  return round_half_even(total - static_cast<double>(i) * step) - 1;
+  return round_half_even(falling_number(total, total / static_cast<double>(n), i)) - 1;
 }
 
 at::Tensor dynamic_threshold(const SchedulerConfig& c, const at::Tensor& image) {
@@ -38,6 +36,11 @@ at::Tensor dynamic_threshold(const SchedulerConfig& c, const at::Tensor& image) 
 }
 
 }  // namespace
+
+double falling_number(double first, double stride, int64_t i) {
+  const double difference = first - (first - stride);
+  return first - static_cast<double>(i) * difference;
+}
 
 std::vector<int64_t> spaced_timesteps(const SchedulerConfig& c, int64_t steps) {
   std::vector<int64_t> timesteps;

@@ -18,6 +18,11 @@ namespace ddpm::diffusion {
 /// spacing that is used. Throws base::ConfigError when one of them lies outside 0 … T-1.
 std::vector<int64_t> spaced_timesteps(const SchedulerConfig& config, int64_t steps);
 
+/// Number `i` of those that fall from `first` by `stride`, with the bits of numpy.arange(first, 0, -stride): that goes
+/// on by the difference of its first two numbers, which is rounded once more than the stride. Timesteps of trailing
+/// spacing are one less than it, rounded.
+double falling_number(double first, double stride, int64_t i);
+
 /// The schedule's coefficients at one timestep, float32 as in diffusers. Past the last one the image is clean.
 struct NoiseLevel {
   float alpha_cumprod = 1.0F;

@@ -133,7 +133,7 @@ TEST(Gaussian, AnEdmNetworkThatAnswersNothingHasLossOne) {
 }
 
 NoiseGrid grid_of(const SchedulerConfig& c, SamplerType sampler, int64_t steps) {
-  return is_dpmsolver(sampler) ? diffusion::lambda_grid(c, steps) : diffusion::derivative_grid(c, steps);
+  return is_dpmsolver(sampler) ? diffusion::lambda_grid(c, steps, sampler) : diffusion::derivative_grid(c, steps);
 }
 
 /// The points of the model's calls: of ddim from the schedule, of solvers from their grid, along which they go.

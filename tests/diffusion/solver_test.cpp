@@ -93,7 +93,7 @@ at::Tensor dummy_images(const at::Tensor& numbers) {
 /// The levels at which the sampler calls the model, and maybe the one that it ends at.
 std::vector<NoisePoint> points_of(const Case& c) {
   const SamplerType type = c.options.scheduler;
-  if (is_dpmsolver(type)) return diffusion::lambda_grid(c.config, c.options.steps).points;
+  if (is_dpmsolver(type)) return diffusion::lambda_grid(c.config, c.options.steps, type).points;
   if (type == SamplerType::euler || type == SamplerType::heun)
     return diffusion::derivative_grid(c.config, c.options.steps).points;
   const diffusion::NoiseSchedule schedule(c.config);

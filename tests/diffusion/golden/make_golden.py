@@ -264,13 +264,15 @@ def told_edm(x, c_noise, _):
     return (0.4 + 0.1 * tau) * x + (0.3 - 0.05 * tau) * torch.tanh(x)
 
 
-def solution(written_by, cls, sampler, steps, model=told, sigma_times=False):
-    """`written_by`: the scheduler whose file a model came with; `cls` the one that solves."""
+def solution(written_by, cls, sampler, steps, model=told, sigma_times=False, more=None):
+    """`written_by`: the scheduler whose file a model came with, and which has the keys `more`; `cls` the one that solves."""
     with tempfile.TemporaryDirectory() as folder:
         written_by.save_pretrained(folder)
-        file = json.loads((pathlib.Path(folder) / "scheduler_config.json").read_text())
+        path = pathlib.Path(folder) / "scheduler_config.json"
+        file = json.loads(path.read_text()) | (more or {})
+        path.write_text(json.dumps(file))
         total = file["num_train_timesteps"]
-        keys = FLOW_KEYS | {"flow_shift": file["shift"]} if "shift" in file and sigma_times else {}
+        keys = FLOW_KEYS | {"flow_shift": file.get("flow_shift", file.get("shift"))} if sigma_times else {}
         make = lambda: cls.from_pretrained(folder, **keys)
         called = lambda x, t: model(x, t, total)
         x0 = image_normals(SAMPLE_INITIAL, 0, FIRST_IMAGE)
@@ -318,11 +320,14 @@ def solver_cases():
     for keys, steps in itertools.product(multistep, (9, 20)):
         cls = DPMSolverMultistepScheduler
         yield solution(cls(**keys), cls, "dpmsolver++", steps)
+    for steps in (48, 144):  # numpy's arange rounds twice here
+        yield solution(DPMSolverMultistepScheduler(timestep_spacing="trailing"), DPMSolverMultistepScheduler, "dpmsolver++", steps)
     singlestep = [
         {"solver_type": "heun"},
         {"final_sigmas_type": "sigma_min"},
         {"lambda_min_clipped": -5.1, "beta_schedule": "squaredcos_cap_v2"},
         {"use_karras_sigmas": True},
+        {"use_karras_sigmas": True, "beta_schedule": "squaredcos_cap_v2"},
         threshold,
     ]
     for keys, steps in itertools.product(singlestep, (9, 20)):
@@ -369,6 +374,15 @@ def solver_cases():
         if steps > 1:
             yield solution(file, DPMSolverMultistepScheduler, "dpmsolver++", steps, sigma_times=True)
             yield solution(file, DPMSolverSinglestepScheduler, "dpmsolver++2s", steps, sigma_times=True)
+    # With both names of the shift, each class reads its own.
+    for file, more in (
+        (DPMSolverMultistepScheduler(**FLOW_KEYS, flow_shift=3.0), {"shift": 1.5}),
+        (FlowMatchEulerDiscreteScheduler(shift=1.5), {"flow_shift": 3.0}),
+    ):
+        for sampler in ("dpmsolver++", "dpmsolver++2s"):
+            yield solution(file, SOLVERS[sampler], sampler, 10, sigma_times=True, more=more)
+        yield solution(file, FlowMatchEulerDiscreteScheduler, "euler", 10, more=more)
+        yield solution(file, FlowMatchHeunDiscreteScheduler, "heun", 10, more=more)
 
 
 def random_cases():
