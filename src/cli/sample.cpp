@@ -227,7 +227,7 @@ void run_sample(SampleArguments options, Context& context) {
   device::set_up_host_memory(device::FreedMemory::kept);
   // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
   if (options.makes_dataset() && options.threads == 0) options.threads = 1;
-  if (options.makes_dataset()) options.sampling.batch = std::min(options.sampling.batch, denoise::kLargestGroup);
+  if (options.makes_dataset()) options.sampling.batch = denoise::kLargestGroup;
   device::start_threads(options.threads, session);
   context.enter("loading the model");
   denoise::LoadedModel model = load(options.model, options.weights, "--weights", options, context, device);

@@ -52,9 +52,7 @@ denoise::SampleDataset describe(const DatasetJob& job) {
                              .fields = {denoise::stored_field(job.model.image, unet.out_channels, job.denormalize)},
                              .class_names = {},
                              .columns = {},
-                             .identity = {},
-                             .batch = job.options.batch,
-                             .windows = job.options.overlap.has_value()};
+                             .identity = {}};
   if (job.inputs.label(0)) {
     set.fields.push_back(data::make_field(data::FieldRole::labels, "/labels", {}, base::DType::i64, false));
     set.class_names = names_of_labels(job);

@@ -30,7 +30,7 @@ class SampleWriter {
         make_(make),
         runtime_(runtime),
         world_(runtime.session.world()),
-        group_(sample_group(set.count, set.batch)),
+        group_(sample_group(set.count)),
         folder_(runtime.files, set.output, sample_shards(set.count, format().bytes())) {}
 
   SampledDataset run() {
@@ -66,9 +66,7 @@ class SampleWriter {
 
   /// What the set was made by, which is compared with a later command's.
   [[nodiscard]] std::string made_by() const {
-    const bool smaller = group_ < sample_group(set_.count) || (set_.windows && set_.batch < kLargestGroup);
-    return fmt::format("recipe {}\nsamples {}{}\n{}", kRecipe, set_.count,
-                       smaller ? fmt::format(" batch {}", set_.batch) : "", set_.identity);
+    return fmt::format("recipe {}\nsamples {}\n{}", kRecipe, set_.count, set_.identity);
   }
   [[nodiscard]] bool is_complete() const {
     return data::GrowingFolder::made_by(runtime_.files, set_.output) == made_by();
@@ -129,8 +127,8 @@ class SampleWriter {
 
 }  // namespace
 
-int64_t sample_group(int64_t samples, int64_t batch) {
-  return std::clamp<int64_t>((samples + kWantedGroups - 1) / kWantedGroups, 1, std::min(batch, kLargestGroup));
+int64_t sample_group(int64_t samples) {
+  return std::clamp<int64_t>((samples + kWantedGroups - 1) / kWantedGroups, 1, kLargestGroup);
 }
 
 int64_t sample_shards(int64_t samples, uint64_t sample_bytes) {

@@ -2,9 +2,7 @@
 //
 // The samples are cut into shards, as a function of their number and size alone. The ranks take the shards in turn that
 // an earlier command has not finished, and nothing appears under the output's name before all are (see
-// data/growing_folder.h). A sample's bytes depend on its number, on `identity` and on the size of the groups that it is
-// computed in, not on ranks. A batch that is smaller than the groups of its number of samples makes smaller ones, and
-// is then recorded: a later command that has another one is refused.
+// data/growing_folder.h). A sample's bytes depend on its number and on `identity`, not on ranks and batches.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +23,13 @@ struct NumberColumn {
   std::function<int64_t(int64_t sample)> number;
 };
 
-inline constexpr int64_t kLargestGroup = 16;
-
 struct SampleDataset {
   base::Path output;                     ///< a plain path
   int64_t count = 0;                     ///< samples
   std::vector<data::Field> fields;       ///< the images, and the labels where there is such a column
   std::vector<std::string> class_names;  ///< what labels 0, 1, ... are called; may be empty
   std::vector<NumberColumn> columns;
-  std::string identity;           ///< all that a sample depends on besides its number, `batch` and `windows`, in lines
-  int64_t batch = kLargestGroup;  ///< how many samples, or windows of them, are computed at once, at most
-  bool windows = false;           ///< samples are drawn by windows
+  std::string identity;  ///< all that a sample depends on besides its number, in lines
 };
 
 /// Makes a group of samples [first, first + n): [n, height, width, channels] in the stored type, contiguous, on the
@@ -50,14 +44,15 @@ struct SampledDataset {
   bool was_complete = false;   ///< the same command had made all of them
 };
 
-/// How many samples of a set are made together, `batch` at most. Some kernels' sums depend on how many images they see
-/// at once, so this follows from the number of samples and from `batch` alone, and groups begin at multiples of it;
-/// only the last one may be smaller. Sets of less than 256 samples have smaller groups than kLargestGroup, so that 16
-/// ranks have work.
-int64_t sample_group(int64_t samples, int64_t batch = kLargestGroup);
+inline constexpr int64_t kLargestGroup = 16;
 
-/// How many shards so many samples of that size make, in groups of any batch: of whole groups of the largest, at most
-/// 256, unless one would be larger than 1 GiB.
+/// How many samples of a set are made together. Some kernels' sums depend on how many images they see at once, so this
+/// follows from the number of samples alone, and groups begin at multiples of it; only the last one may be smaller.
+/// Sets of less than 256 samples have smaller groups than kLargestGroup, so that 16 ranks have work.
+int64_t sample_group(int64_t samples);
+
+/// How many shards so many samples of that size make: of whole groups, at most 256, unless one would be larger than
+/// 1 GiB.
 int64_t sample_shards(int64_t samples, uint64_t sample_bytes);
 
 /// Collective; returns the same on every rank. Throws ConfigError or OutputError when the output cannot be made, or is

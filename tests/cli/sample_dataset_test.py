@@ -104,32 +104,6 @@ class SampleDataset(unittest.TestCase):
         np.testing.assert_array_equal(index, np.arange(COUNT * MEMBERS) // MEMBERS)
         np.testing.assert_array_equal(member, np.arange(COUNT * MEMBERS) % MEMBERS)
 
-    def test_a_batch_below_the_group_is_obeyed_and_recorded(self):
-        """40 samples are made by 3. What --batch 2 began, a command without it does not go on with; by windows, which are
-        fewer at once, a batch above the group counts, too."""
-        draw = ("--class-label", "all", "--count", 40)
-        whole = self.sample("by-3", *draw, run=self.plain)
-        self.assertIn("\nsamples 40\n", (whole / "made-by.txt").read_text())
-        for batch in (3, 7, 1000):
-            self.assertEqual(digests(whole), digests(self.sample("by-more", *draw, "--batch", batch, run=self.plain)))
-        two = self.sample("by-2", *draw, "--batch", 2, run=self.plain)
-        self.assertIn("\nsamples 40 batch 2\n", (two / "made-by.txt").read_text())
-        self.assertEqual(digests(two), digests(self.sample("by-2-again", *draw, "--batch", 2, run=self.plain, ranks=3)))
-        self.assertEqual({path.name for path in two.iterdir()}, {path.name for path in whole.iterdir()})
-        read = lambda folder: np.concatenate([h5py.File(s)["images"][:] for s in sorted(folder.glob("*.h5"))])  # noqa: E731
-        np.testing.assert_allclose(read(two), read(whole), rtol=1e-4, atol=1e-4)
-        begun = WORK / ".by-2.partial"
-        shutil.rmtree(begun, ignore_errors=True)
-        two.rename(begun)
-        (begun / "journal").mkdir()
-        (begun / "made-by.txt").rename(begun / "journal" / "made-by.txt")
-        (begun / "journal" / "shard-00000-of-00014.h5.json").write_text("{}")
-        process = self.sample("by-2", *draw, run=self.plain, check=False)
-        self.refused(process, 4, ['1 shard finished there by a command with "samples 40 batch 2", and this one has "samples 40"'])
-        for batch, line in ((16, "samples 3"), (2, "samples 3 batch 2")):
-            made = self.sample("windows", "--class-label", 0, "--count", 3, "--size", "24x24", "--batch", batch, run=self.plain)
-            self.assertIn(f"\n{line}\n", (made / "made-by.txt").read_text())
-
     def test_every_rank_has_work_of_a_small_set(self):
         output = self.sample("small", "--class-label", "all", "--count", 9, run=self.plain, ranks=3)
         writers = [h5py.File(shard)["images"].shape[0] for shard in sorted(output.glob("*.h5"))]

@@ -1,6 +1,4 @@
 // How samples of a dataset are grouped, and the groups put into shards.
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 #include "denoise/sample_dataset.h"
@@ -24,14 +22,6 @@ TEST(SampleGroups, LargeSetsAreMadeBySixteen) {
   }
   for (const int64_t samples : {241, 256, 257, 100'000}) EXPECT_EQ(sample_group(samples), kLargestGroup);
   EXPECT_EQ(sample_shards(100'000, kSmall), 256);
-}
-
-TEST(SampleGroups, ABatchMakesThemSmallerAndNeverLarger) {
-  for (int64_t samples = 1; samples <= 300; ++samples) {
-    for (const int64_t batch : {1, 3, 5, 16, 1000}) {
-      EXPECT_EQ(sample_group(samples, batch), std::min(sample_group(samples), batch)) << samples << " by " << batch;
-    }
-  }
 }
 
 }  // namespace
