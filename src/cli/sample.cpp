@@ -213,6 +213,18 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
   }
 }
 
+/// A dataset's bytes must not depend on --batch. `sides`: of what the model sees at once.
+void take_fixed_groups(SampleArguments& options, const std::vector<int64_t>& sides, const Context& context) {
+  const int64_t group = denoise::largest_group(denoise::pixels_of(sides));
+  if (options.sampling.batch < group) {
+    context.log.warn(
+        "--batch {} is not used: a dataset's samples are computed by groups that follow from their number and size, {} "
+        "at most here, so that no batch changes their bytes",
+        options.sampling.batch, group);
+  }
+  options.sampling.batch = group;
+}
+
 void run_sample(SampleArguments options, Context& context) {
   comm::MpiSession& session = context.session;
   comm::Communicator& world = session.world();
@@ -227,7 +239,6 @@ void run_sample(SampleArguments options, Context& context) {
   device::set_up_host_memory(device::FreedMemory::kept);
   // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
   if (options.makes_dataset() && options.threads == 0) options.threads = 1;
-  if (options.makes_dataset()) options.sampling.batch = denoise::kLargestGroup;
   device::start_threads(options.threads, session);
   context.enter("loading the model");
   denoise::LoadedModel model = load(options.model, options.weights, "--weights", options, context, device);
@@ -239,6 +250,7 @@ void run_sample(SampleArguments options, Context& context) {
   comm::agree(world, [&] {
     const bool adapted = model.adapters || (weak && weak->adapters);
     denoise::expect_use_of_base(options.adapter_base, adapted, options.model);
+    if (options.makes_dataset()) take_fixed_groups(options, model.image.sides(), context);
     if (options.size) options.sampling.overlap = denoise::set_image_size(model, options.sides, options.overlap);
     options.inputs.all_classes = options.class_label == "all";
     if (!options.class_label || options.inputs.all_classes) return;
@@ -293,7 +305,7 @@ void declare_work(const Subcommand& sample, SampleArguments& o) {
   sample.add("--count", &o.count, "Number of images (16; with --condition: all that it makes)").accept(image_counts(1));
   sample
       .add("--batch", &o.sampling.batch,
-           "Images, or windows of them, per rank and forward pass, at most; datasets: 16 or fewer")
+           "Images, or windows of them, per rank and forward pass, at most; not for datasets, whose groups are fixed")
       .accept(image_counts(1))
       .show_default();
   const Option size = sample.add("--size", &o.size,

@@ -1,6 +1,8 @@
 #include "denoise/sample_dataset.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -20,8 +22,19 @@ namespace {
 constexpr int64_t kMostShards = 256;
 constexpr int64_t kWantedGroups = 16;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+constexpr int64_t kMostPixels = int64_t{1} << 22;  // of a group: with 64 channels in float32 1 GiB
 /// Raised when the same identity would give other bytes than before.
 constexpr int kRecipe = 2;
+
+int64_t group_by_number(int64_t samples) {
+  return std::clamp<int64_t>((samples + kWantedGroups - 1) / kWantedGroups, 1, kLargestGroup);
+}
+
+/// The group, or a half of it, a quarter and so on, until its pixels fit into memory.
+int64_t fitting(int64_t group, int64_t pixels) {
+  while (group > 1 && group * pixels > kMostPixels) group = (group + 1) / 2;
+  return group;
+}
 
 class SampleWriter {
  public:
@@ -30,8 +43,8 @@ class SampleWriter {
         make_(make),
         runtime_(runtime),
         world_(runtime.session.world()),
-        group_(sample_group(set.count)),
-        folder_(runtime.files, set.output, sample_shards(set.count, format().bytes())) {}
+        group_(sample_group(set.count, pixels())),
+        folder_(runtime.files, set.output, sample_shards(set.count, pixels(), format().bytes())) {}
 
   SampledDataset run() {
     if (comm::ask_root(world_, [&] { return is_complete(); })) {
@@ -55,6 +68,7 @@ class SampleWriter {
 
  private:
   [[nodiscard]] data::ImageFormat format() const { return set_.fields.front().format(); }
+  [[nodiscard]] int64_t pixels() const { return pixels_of(format().sides()); }
   [[nodiscard]] layout::Range samples(int64_t shard) const {
     return layout::aligned_part(set_.count, folder_.shards(), shard, group_);
   }
@@ -66,7 +80,8 @@ class SampleWriter {
 
   /// What the set was made by, which is compared with a later command's.
   [[nodiscard]] std::string made_by() const {
-    return fmt::format("recipe {}\nsamples {}\n{}", kRecipe, set_.count, set_.identity);
+    const std::string by = group_ < group_by_number(set_.count) ? fmt::format(" by {}", group_) : "";
+    return fmt::format("recipe {}\nsamples {}{}\n{}", kRecipe, set_.count, by, set_.identity);
   }
   [[nodiscard]] bool is_complete() const {
     return data::GrowingFolder::made_by(runtime_.files, set_.output) == made_by();
@@ -127,12 +142,16 @@ class SampleWriter {
 
 }  // namespace
 
-int64_t sample_group(int64_t samples) {
-  return std::clamp<int64_t>((samples + kWantedGroups - 1) / kWantedGroups, 1, kLargestGroup);
+int64_t sample_group(int64_t samples, int64_t pixels) { return fitting(group_by_number(samples), pixels); }
+
+int64_t largest_group(int64_t pixels) { return fitting(kLargestGroup, pixels); }
+
+int64_t pixels_of(const std::vector<int64_t>& sides) {
+  return std::accumulate(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>());
 }
 
-int64_t sample_shards(int64_t samples, uint64_t sample_bytes) {
-  const int64_t group = sample_group(samples);
+int64_t sample_shards(int64_t samples, int64_t pixels, uint64_t sample_bytes) {
+  const int64_t group = sample_group(samples, pixels);
   const int64_t groups = (samples + group - 1) / group;
   const int64_t by_number = std::min(kMostShards, groups);
   const auto bytes = static_cast<uint64_t>(samples) * sample_bytes;

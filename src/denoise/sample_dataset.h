@@ -47,13 +47,19 @@ struct SampledDataset {
 inline constexpr int64_t kLargestGroup = 16;
 
 /// How many samples of a set are made together. Some kernels' sums depend on how many images they see at once, so this
-/// follows from the number of samples alone, and groups begin at multiples of it; only the last one may be smaller.
-/// Sets of less than 256 samples have smaller groups than kLargestGroup, so that 16 ranks have work.
-int64_t sample_group(int64_t samples);
+/// follows from the number of samples and the pixels of each alone, and groups begin at multiples of it; only the last
+/// one may be smaller. Sets of less than 256 samples have smaller groups than kLargestGroup, so that 16 ranks have
+/// work, and so have samples of more than 512 × 512 pixels, or as many of a volume, for which memory would not do.
+int64_t sample_group(int64_t samples, int64_t pixels);
+
+/// How many samples, or windows of them, of so many pixels are computed at once at most.
+int64_t largest_group(int64_t pixels);
+/// The product of the sides.
+int64_t pixels_of(const std::vector<int64_t>& sides);
 
 /// How many shards so many samples of that size make: of whole groups, at most 256, unless one would be larger than
 /// 1 GiB.
-int64_t sample_shards(int64_t samples, uint64_t sample_bytes);
+int64_t sample_shards(int64_t samples, int64_t pixels, uint64_t sample_bytes);
 
 /// Collective; returns the same on every rank. Throws ConfigError or OutputError when the output cannot be made, or is
 /// there and was made by another command, and what `make` throws; the same command then continues after what was
