@@ -106,7 +106,8 @@ void run_plan(PlanArguments options, Context& context) {
     expect_some(all, options.place);
   });
   if (options.meshes) {
-    return print(context, options.json ? dump({{"meshes", plan::json_of(meshes)}}) : plan::text_of(meshes));
+    const auto set = plan::arrangement_of(config, options.place.nodes, options.place.ranks_per_node).parallelism;
+    return print(context, options.json ? dump({{"meshes", plan::json_of(meshes)}}) : plan::text_of(meshes, set));
   }
   print(context, options.json ? dump(plan::json_of(request, all)) : plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");

@@ -132,7 +132,7 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
   return meshes;
 }
 
-std::string text_of(const std::vector<PlannedMesh>& meshes) {
+std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set) {
   constexpr std::size_t kShown = 12;
   if (meshes.empty()) return "No mesh of these ranks can run the configuration.\n";
   base::TextTable table;
@@ -145,9 +145,10 @@ std::string text_of(const std::vector<PlannedMesh>& meshes) {
   const std::string keys = toml_of(best.candidate.arrangement) +
                            fmt::format("pipeline_size = {}\nspatial_size = [{}]\ntensor_size = {}\n", p.pipeline_size,
                                        fmt::join(best.spatial_size, ", "), p.tensor_size);
-  return fmt::format(
-      "Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}{}\n{}\n\n{}", table.text(), more,
-      best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set", keys);
+  return fmt::format("Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}{}\n{}\n\n{}{}",
+                     table.text(), more,
+                     best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set",
+                     keys, keys_to_take_out(set, p));
 }
 
 base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes) {

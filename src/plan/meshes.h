@@ -23,8 +23,9 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
                                        const data::ImageFormat& image, const StoredImages& stored,
                                        const PlanPlace& place);
 
-/// A table of the first of them, and the keys of the best.
-std::string text_of(const std::vector<PlannedMesh>& meshes);
+/// A table of the first of them, and what the best one changes of a configuration that has `set`: the keys to set, and
+/// those to take out.
+std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set);
 base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes);
 
 }  // namespace ddpm::plan

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -50,9 +51,8 @@ int64_t read_ahead_bytes(const train::Config& config, int64_t stored_bytes, cons
          batch_bytes;
 }
 
-/// The weights and the forward pass of the regression at `path`, a run or a model folder.
-void add_mean_model(const base::Path& path, const data::ImageFormat& image, int64_t micro_size,
-                    const layout::Tiling& tiling, ModelSizes& sizes) {
+/// The regression at `path`, a run or a model folder, for images like `image`.
+nn::UNet2DConfig read_regression(const base::Path& path, const data::ImageFormat& image) {
   nn::UNet2DConfig config;
   diffusion::Formulation formulation = diffusion::Formulation::ddpm;
   if (interop::is_model_folder(path)) {
@@ -68,6 +68,12 @@ void add_mean_model(const base::Path& path, const data::ImageFormat& image, int6
     throw base::OutputError("{}: its formulation is {}; wanted: regression", path.string(), base::name_of(formulation));
   }
   config.sample_size = image.sides();
+  return config;
+}
+
+/// The weights and the forward pass of a regression.
+void add_mean_model(const nn::UNet2DConfig& config, const data::ImageFormat& image, int64_t micro_size,
+                    const layout::Tiling& tiling, ModelSizes& sizes) {
   const ModelSizes mean =
       model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none);
   sizes.constants += mean.parameters + mean.constants;
@@ -111,15 +117,16 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   const std::vector<std::string> refusals = layout::refusals(request.given.parallelism, request.given.ranks());
   if (!refusals.empty()) request.given_refusal = refusals.front();
   const layout::Tiling tiling = train::tiling_of(config.parallel.spatial_size, image, model);
+  std::optional<nn::UNet2DConfig> regression;
+  if (config.diffusion.mean_model) regression = read_regression(*config.diffusion.mean_model, image);
+  train::expect_tiling(config, model, regression ? &*regression : nullptr, tiling);
   request.model = model_sizes(model, image, request.given.parallelism.micro_size, request.given.mixed_precision,
                               config.parallel.activation_checkpointing,
                               {.tiling = tiling,
                                .channel_parts = config.parallel.tensor_size,
                                .stages = config.parallel.pipeline_size,
                                .stage_units = config.parallel.stage_units});
-  if (config.diffusion.mean_model) {
-    add_mean_model(*config.diffusion.mean_model, image, request.given.parallelism.micro_size, tiling, request.model);
-  }
+  if (regression) add_mean_model(*regression, image, request.given.parallelism.micro_size, tiling, request.model);
   request.model.image_bytes = stored.bytes;
   request.model.grid_points = stored.grid_points;
   request.model.workspace_share = workspace_share(place.on_host);

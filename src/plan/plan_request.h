@@ -36,7 +36,8 @@ struct StoredImages {
   static StoredImages of(const train::Config& config, const train::FittedModel& fitted, const data::Dataset& dataset);
 };
 
-/// `model` fits images of `image`: its sample_size is theirs; with data.patch they are windows.
+/// `model` fits images of `image`: its sample_size is theirs; with data.patch they are windows. Throws ConfigError for
+/// cuts that training would refuse, too.
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
                      const StoredImages& stored, const PlanPlace& place);
 

@@ -103,10 +103,10 @@ std::string table_text(const Request& request, const std::vector<Candidate>& all
 }
 
 /// "8, 16 and 32"
-std::string enumerated(const std::vector<int64_t>& numbers) {
+std::string enumerated(const std::vector<std::string>& words) {
   std::string text;
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + grouped(numbers[i]);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
   }
   return text;
 }
@@ -125,8 +125,10 @@ std::string unplanned_text(const Request& request, const std::vector<Candidate>&
     }
   }
   if (uneven.empty()) return others.empty() ? "" : others + "\n";
+  std::vector<std::string> numbers(uneven.size());
+  std::ranges::transform(uneven, numbers.begin(), [](int64_t nodes) { return grouped(nodes); });
   return wrapped(fmt::format(
-             "Not planned: {} {}, because batch.global_size = {} is not a multiple of {}.", enumerated(uneven),
+             "Not planned: {} {}, because batch.global_size = {} is not a multiple of {}.", enumerated(numbers),
              uneven == std::vector<int64_t>{1} ? "node" : "nodes", request.given.parallelism.global_size,
              uneven.size() == 1 ? counted(uneven.front() * request.given.ranks_per_node, "rank")
                                 : fmt::format("their ranks, {} per node", grouped(request.given.ranks_per_node)))) +
@@ -168,11 +170,8 @@ std::string recommendation_text(const Request& request, const std::vector<Candid
   const Candidate* fast = fastest(all, request.given.nodes);
   if (fast != nullptr && fast != best) text += line_text("Fastest on all nodes", *fast);
   text += line_text(request.limit_bytes ? "Cheapest that fits" : "Cheapest", *best);
-  const layout::Parallelism& keys = request.given.parallelism;
-  const bool shares = keys.dp_shard_size || keys.dp_replicate_size;
-  const bool unshared = shares && best->arrangement.parallelism.zero_stage == 0;
   return fmt::format("{}For the cheapest, set\n\n{}{}", text, indented(toml_of(best->arrangement)),
-                     unshared ? "\nand take parallel.dp_shard_size and dp_replicate_size out.\n" : "");
+                     keys_to_take_out(request.given.parallelism, best->arrangement.parallelism));
 }
 
 std::string machine_text(const Machine& m, bool half) {
@@ -202,6 +201,15 @@ std::string toml_of(const Arrangement& a) {
     text += fmt::format("offload = \"{}\"\n", base::name_of(a.parallelism.offload));
   }
   return text;
+}
+
+std::string keys_to_take_out(const layout::Parallelism& set, const layout::Parallelism& chosen) {
+  const bool unshared = chosen.zero_stage == 0 && (set.dp_shard_size || set.dp_replicate_size);
+  std::vector<std::string> keys;
+  if (unshared) keys.emplace_back("dp_shard_size");
+  if (unshared || (set.dp_replicate_size && !chosen.dp_replicate_size)) keys.emplace_back("dp_replicate_size");
+  if (!set.stage_units.empty() && chosen.stage_units.empty()) keys.emplace_back("stage_units");
+  return keys.empty() ? "" : fmt::format("\nand take parallel.{} out.\n", enumerated(keys));
 }
 
 std::string memory_text(const Memory& memory) {

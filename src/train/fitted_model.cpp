@@ -1,6 +1,9 @@
 #include "train/fitted_model.h"
 
 #include <optional>
+#include <string>
+
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "denoise/model_fit.h"
@@ -27,16 +30,38 @@ void expect_conditions(double dropout, const data::Dataset& dataset) {
 }
 
 /// What is transposed must have room in the same tile.
-void expect_turnable_tiles(const data::DataConfig& data, const layout::Tiling& tiling) {
-  if (!data.quarter_turns) return;
+std::string turns_refusal(const data::DataConfig& data, const layout::Tiling& tiling) {
+  if (!data.quarter_turns) return "";
   for (int64_t tile = 0; tile < tiling.count(); ++tile) {
     const std::vector<layout::Range> pixels = tiling.cut_pixels(tile);
     if (pixels.empty() || pixels.rbegin()[1].size() == pixels.back().size()) continue;
-    throw base::ConfigError(
+    return fmt::format(
         "data.quarter_turns = true: parallel.spatial_size makes a tile of {} × {} pixels; wanted: tiles that are as "
         "high as wide",
         pixels.rbegin()[1].size(), pixels.back().size());
   }
+  return "";
+}
+
+/// Grids of samples are drawn in the tiles of training.
+std::string grids_refusal(const Config& config, const layout::Tiling& tiling) {
+  if (config.sample.every_steps == 0 || !config.diffusion.scheduler.thresholding || tiling.count() == 1) return "";
+  return fmt::format(
+      "sample.every_steps = {}: diffusion.thresholding sorts the pixels of whole images, which parallel.spatial_size = "
+      "[{}] cuts; wanted: 0, and ddpm sample",
+      config.sample.every_steps, fmt::join(config.parallel.spatial_size, ", "));
+}
+
+/// Tiles are made for the model; the regression answers for the same.
+std::string regression_refusal(const Config& config, const nn::UNet2DConfig& model, const nn::UNet2DConfig& regression,
+                               const layout::Tiling& tiling) {
+  const int64_t cut = nn::size_multiple(model);
+  const int64_t wanted = nn::size_multiple(regression);
+  if (tiling.count() == 1 || cut % wanted == 0) return "";
+  return fmt::format(
+      "diffusion.mean_model: {}: the regression halves images to tiles of multiples of {} pixels, but "
+      "parallel.spatial_size cuts them for the model into multiples of {}; wanted: parallel.spatial_size = 1",
+      config.diffusion.mean_model.value_or(""), wanted, cut);
 }
 
 /// Throws ConfigError for stages and parts that the model cannot be cut into.
@@ -55,6 +80,15 @@ layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::I
   return {sides, layout::Tiling::parts_of(spatial_size, sides.size()), nn::size_multiple(model)};
 }
 
+void expect_tiling(const Config& config, const nn::UNet2DConfig& model, const nn::UNet2DConfig* regression,
+                   const layout::Tiling& tiling) {
+  for (const std::string& refusal :
+       {turns_refusal(config.data, tiling), grids_refusal(config, tiling),
+        regression != nullptr ? regression_refusal(config, model, *regression, tiling) : std::string()}) {
+    if (!refusal.empty()) throw base::ConfigError("{}", refusal);
+  }
+}
+
 FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   const auto patch = denoise::Patch::of(dataset.image(), config.data.patch, config.model);
   FittedModel fitted = {.unet = denoise::fit_model(config.model, dataset, config.data.positions, patch),
@@ -62,7 +96,7 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
   fitted.tiling = tiling_of(config.parallel.spatial_size, patch.window, fitted.unet);
   expect_cuts(config.parallel, fitted.unet);
   denoise::expect_turnable(config.data, dataset.info(), patch.window);
-  expect_turnable_tiles(config.data, fitted.tiling);
+  expect_tiling(config, fitted.unet, /*regression=*/nullptr, fitted.tiling);
   if (config.diffusion.class_dropout > 0.0) denoise::expect_room_for_null_class(fitted.unet, dataset);
   expect_conditions(config.diffusion.condition_dropout, dataset);
   return fitted;

@@ -9,19 +9,6 @@
 #include "train/config.h"
 
 namespace ddpm::train {
-namespace {
-
-/// Tiles are made for the model; the regression answers for the same.
-void expect_same_tiles(const FittedModel& model, const nn::UNet2DConfig& regression, const base::Path& path) {
-  const int64_t wanted = nn::size_multiple(regression);
-  if (model.tiling.count() == 1 || nn::size_multiple(model.unet) % wanted == 0) return;
-  throw base::ConfigError(
-      "diffusion.mean_model: {}: the regression halves images to tiles of multiples of {} pixels, but "
-      "parallel.spatial_size cuts them for the model into multiples of {}; wanted: parallel.spatial_size = 1",
-      path.string(), wanted, nn::size_multiple(model.unet));
-}
-
-}  // namespace
 
 std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config, const data::Dataset& dataset,
                                                             const FittedModel& model, const run::Runtime& runtime,
@@ -37,7 +24,7 @@ std::shared_ptr<const denoise::LoadedModel> open_mean_model(const Config& config
     const auto record = denoise::record_images(dataset, config.data.positions, model.patch);
     denoise::expect_regression(*regression, record, model.unet, config.diffusion.class_dropout,
                                "diffusion.mean_model: " + path.string());
-    expect_same_tiles(model, regression->unet->config(), path);
+    expect_tiling(config, model.unet, &regression->unet->config(), model.tiling);
   });
   runtime.log.info("learning what {} leaves of the images ({})", path.string(), regression->description);
   return regression;

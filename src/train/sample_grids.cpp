@@ -8,7 +8,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/isfinite.h>
-#include <fmt/ranges.h>
 
 #include "base/clock.h"
 #include "base/counted.h"
@@ -74,12 +73,6 @@ int64_t columns_of(const denoise::SampleInputs& inputs, int64_t count) {
 }  // namespace
 
 void expect_drawable(const Config& config, const FittedModel& fitted) {
-  if (config.sample.every_steps > 0 && fitted.tiling.count() > 1 && config.diffusion.scheduler.thresholding) {
-    throw base::ConfigError(
-        "sample.every_steps = {}: diffusion.thresholding sorts the pixels of whole images, which parallel.spatial_size "
-        "= [{}] cuts; wanted: 0, and ddpm sample",
-        config.sample.every_steps, fmt::join(config.parallel.spatial_size, ", "));
-  }
   if (config.sample.every_steps == 0 || !fitted.patch.cuts() || !is_given_fields(fitted.unet)) return;
   throw base::ConfigError(
       "sample.every_steps = {}: with data.patch, a model that is given fields or positions is not drawn while it is "

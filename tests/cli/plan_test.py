@@ -78,6 +78,26 @@ class Plan(Planned):
         smallest = min(mesh["peak_memory_bytes"] for mesh in found) / 2**30
         self.assertIn("None fits", self.plan(config, 2, 4, "--meshes", "--memory-gib", round(0.5 * smallest, 3)).stdout)
 
+    def test_meshes_that_training_refuses_are_not_proposed(self):
+        def cuts(**sections):
+            found = json.loads(self.plan(self.config("refusing", **sections), 1, 4, "--meshes", "--json").stdout)["meshes"]
+            return {tuple(mesh["spatial_size"]) for mesh in found}
+
+        self.assertEqual(cuts(), {(1,), (2, 1), (2, 2), (4, 1)})
+        self.assertEqual(cuts(data={"quarter_turns": True}), {(1,), (2, 2)})
+        sorting = {"thresholding": True, "clip_sample": False}
+        self.assertEqual(cuts(diffusion=sorting, sample={"every_steps": 2}), {(1,)})
+        self.assertEqual(cuts(diffusion=sorting), {(1,), (2, 1), (2, 2), (4, 1)})
+
+    def test_the_keys_of_a_mesh_name_those_of_the_file_that_contradict_them(self):
+        shared = self.config("shared", parallel={"zero_stage": 1, "dp_shard_size": 2, "dp_replicate_size": 2})
+        text = self.plan(shared, 1, 4, "--meshes").stdout
+        self.assertIn("and take parallel.dp_shard_size and dp_replicate_size out." if "zero_stage = 0" in text
+                      else "and take parallel.dp_replicate_size out.", text)  # fmt: skip
+        staged = self.config("staged", parallel={"pipeline_size": 2, "stage_units": [3, 9]})
+        self.assertIn("and take parallel.stage_units out.", self.plan(staged, 1, 4, "--meshes").stdout)
+        self.assertNotIn("take parallel.", self.plan(self.config(), 1, 4, "--meshes").stdout)
+
     def test_people_get_a_table_and_the_keys_to_set(self):
         process = self.plan(self.config(batch={"global_size": 64, "micro_size": 4}), 4, 2, "--memory-gib", 8)
         self.assertIn("ZeRO", process.stdout)

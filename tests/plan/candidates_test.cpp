@@ -154,6 +154,20 @@ TEST(Report, SaysWhichKeysToTakeOut) {
   EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
 }
 
+TEST(Report, NamesTheKeysThatContradictWhatIsChosen) {
+  const layout::Parallelism plain;
+  const layout::Parallelism sharing{.zero_stage = 1, .dp_shard_size = 4};
+  const layout::Parallelism copies{.dp_replicate_size = 2};
+  const layout::Parallelism staged{.dp_replicate_size = 2, .stage_units = {3, 9}};
+  EXPECT_EQ(keys_to_take_out(plain, sharing), "");
+  EXPECT_EQ(keys_to_take_out(sharing, sharing), "");
+  EXPECT_EQ(keys_to_take_out(sharing, plain), "\nand take parallel.dp_shard_size and dp_replicate_size out.\n");
+  EXPECT_EQ(keys_to_take_out(copies, sharing), "\nand take parallel.dp_replicate_size out.\n");
+  EXPECT_EQ(keys_to_take_out(staged, sharing), "\nand take parallel.dp_replicate_size and stage_units out.\n");
+  EXPECT_EQ(keys_to_take_out(staged, plain),
+            "\nand take parallel.dp_shard_size, dp_replicate_size and stage_units out.\n");
+}
+
 std::vector<std::string> lines_of(const Request& request) {
   std::vector<std::string> lines;
   std::istringstream text(text_of(request, candidates(request)));

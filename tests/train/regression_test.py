@@ -245,6 +245,26 @@ class Regression(unittest.TestCase):
         self.assertEqual(beside["weights"] - alone["weights"], 4 * weights)
         self.assertEqual({kind for kind in alone if alone[kind] != beside[kind]} - {"process"}, {"weights"})
 
+    def test_tiles_that_the_regression_cannot_halve_are_refused_and_not_proposed(self):
+        deep = {"block_out_channels": [8] * 5, "down_block_types": ["DownBlock2D"] * 5, "up_block_types": ["UpBlock2D"] * 5}
+        mean, process = self.train("deep-mean", "regression", steps=1, model=deep)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        keys = {"run": {"reproducible": False}, "diffusion": {"mean_model": str(mean)}}
+        lines = set()
+        for refused in (
+            self.train("deep", "ddpm", 2, parallel={"spatial_size": [2, 1]}, **keys)[1],
+            ddpm("train", WORK / "deep.toml", "--dry-run", ranks=2, check=False),
+            ddpm("plan", WORK / "deep.toml", "--nodes", 1, "--gpus-per-node", 2, check=False),
+        ):
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            (line,) = [line for line in refused.stderr.splitlines() if line.startswith("ddpm: error")]
+            lines.add(line)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn("the regression halves images to tiles of multiples of 16 pixels", lines.pop())
+        self.train("deep", "ddpm", **keys)
+        said = ddpm("plan", WORK / "deep.toml", "--nodes", 1, "--gpus-per-node", 2, "--meshes", "--json")
+        self.assertEqual({tuple(mesh["spatial_size"]) for mesh in json.loads(said.stdout)["meshes"]}, {(1,)})
+
     def test_what_makes_no_sense_is_refused(self):
         (WORK / "empty").mkdir(exist_ok=True)
         other, _ = self.train("other", "ddpm", steps=1)
