@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "base/counted.h"
 
 namespace ddpm::plan {
 namespace {
@@ -30,9 +33,30 @@ std::optional<int64_t> given_shard_size(layout::Parallelism given, int64_t ranks
   return layout::Mesh(degrees, ranks).degree(layout::Axis::shard);
 }
 
+/// Why `a` cannot have the islands of the given arrangement; "" if it can.
+std::string islands_refusal(const Arrangement& given, const Arrangement& a) {
+  const std::vector<layout::Degree> degrees = given.parallelism.degrees(given.ranks());
+  if (std::string none = layout::Mesh::refusal(degrees, given.ranks()); !none.empty()) return none;
+  const int64_t islands = given.islands();
+  const int64_t images = a.data_parallel_size();
+  const layout::Parallelism& asked = a.parallelism;
+  if (images % islands != 0) {
+    return fmt::format(
+        "parallel.sync_every = {}: {} cannot make {}, as the configuration has on all ranks, and their number decides "
+        "what is trained; wanted: a multiple of {}",
+        asked.sync_every, asked.viewers(a.ranks()), base::counted(islands, "island"), islands);
+  }
+  if (asked.zero_stage > 0 || images == islands) return "";
+  return fmt::format(
+      "parallel.sync_every = {} with parallel.zero_stage = 0: each of {} would be an island, and their number decides "
+      "what is trained; wanted: {}, as the configuration has, by stage 1, 2 or 3",
+      asked.sync_every, asked.viewers(a.ranks()), islands);
+}
+
 std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
-  if (a.parallelism.zero_stage == 0) return {1};
   const int64_t all = a.data_parallel_size();
+  if (a.parallelism.sync_every > 0) return {all / request.given.islands()};
+  if (a.parallelism.zero_stage == 0) return {1};
   if (const auto given = given_shard_size(request.given.parallelism, a.ranks())) return {*given};
   const int64_t in_node = a.ranks_per_node * all / a.ranks();  // that see different images
   if (in_node <= 1 || in_node == all || all % in_node != 0) return {all};
@@ -45,6 +69,14 @@ bool better(const Candidate& b, const Candidate& a) {
   return b.fits ? b.time.total() < a.time.total() : b.memory.total() < a.memory.total();
 }
 
+Candidate refused(const Arrangement& arrangement, std::string why) {
+  Candidate candidate;
+  candidate.arrangement = arrangement;
+  candidate.refusal = std::move(why);
+  candidate.fits = false;
+  return candidate;
+}
+
 }  // namespace
 
 int64_t fitting_micro_size(int64_t share, int64_t micro_size) {
@@ -54,14 +86,10 @@ int64_t fitting_micro_size(int64_t share, int64_t micro_size) {
 }
 
 Candidate predict(const Request& request, const Arrangement& arrangement) {
+  const std::vector<std::string> refusals = layout::refusals(arrangement.parallelism, arrangement.ranks());
+  if (!refusals.empty()) return refused(arrangement, refusals.front());
   Candidate candidate;
   candidate.arrangement = arrangement;
-  const std::vector<std::string> refusals = layout::refusals(arrangement.parallelism, arrangement.ranks());
-  if (!refusals.empty()) {
-    candidate.refusal = refusals.front();
-    candidate.fits = false;
-    return candidate;
-  }
   candidate.memory = memory_of(request.model, arrangement, request.process_bytes);
   candidate.time = step_time(request.model, arrangement, request.machine);
   candidate.traffic = traffic_of(request.model, arrangement);
@@ -75,10 +103,13 @@ Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t
   asked.zero_stage = stage;
   if (stage < 3 && asked.offload == layout::Offload::parameters) asked.offload = layout::Offload::optimizer;
   asked.micro_size = fitting_micro_size(asked.global_size / arrangement.data_parallel_size(), asked.micro_size);
+  if (asked.sync_every > 0) {
+    if (std::string why = islands_refusal(request.given, arrangement); !why.empty()) return refused(arrangement, why);
+  }
   std::optional<Candidate> best;
   for (const int64_t size : shard_sizes(request, arrangement)) {
     asked.dp_shard_size = size;
-    if (request.given.parallelism.dp_replicate_size) {
+    if (request.given.parallelism.dp_replicate_size || asked.sync_every > 0) {
       asked.dp_replicate_size = arrangement.data_parallel_size() / size;
     }
     Candidate candidate = predict(request, arrangement);
@@ -88,12 +119,8 @@ Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t
 }
 
 Candidate configured(const Request& request) {
-  if (request.given_refusal.empty()) return predict(request, request.given);
-  Candidate candidate;
-  candidate.arrangement = request.given;
-  candidate.refusal = request.given_refusal;
-  candidate.fits = false;
-  return candidate;
+  return request.given_refusal.empty() ? predict(request, request.given)
+                                       : refused(request.given, request.given_refusal);
 }
 
 std::vector<Candidate> candidates(const Request& request) {

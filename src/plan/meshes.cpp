@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -9,12 +10,13 @@
 
 #include "base/error.h"
 #include "base/text_table.h"
+#include "layout/batch_layout.h"
+#include "nn/unet2d.h"
+#include "parallel/unit_flow.h"
 #include "plan/report.h"
 
 namespace ddpm::plan {
 namespace {
-
-constexpr int64_t kMostCuts = 64;  // beyond, parts are too small to be worth a rank
 
 /// `count` as cuts of an image's axes: the longest part is cut by each of its prime factors, the largest first.
 std::vector<int64_t> square_cuts(const data::ImageFormat& image, int64_t count) {
@@ -46,16 +48,40 @@ std::vector<std::vector<int64_t>> ways_to_cut(const data::ImageFormat& image, in
   return ways;
 }
 
-/// Numbers of stages, tiles and parts whose product divides `ranks`.
-std::vector<std::array<int64_t, 3>> cuts_of(int64_t ranks) {
+std::vector<int64_t> divisors_of(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t small = 1; small <= number / small; ++small) {
+    if (number % small != 0) continue;
+    divisors.push_back(small);
+    if (small != number / small) divisors.push_back(number / small);
+  }
+  std::ranges::sort(divisors);
+  return divisors;
+}
+
+bool allows(const nn::UNet2DConfig& model, int64_t stages, int64_t parts) {
+  nn::UNet2D unet(model);
+  try {
+    static_cast<void>(parallel::cut_model(unet, stages, /*stage_units=*/{}, /*part=*/0, parts));
+    return true;
+  } catch (const base::ConfigError&) {
+    return false;
+  }
+}
+
+/// Numbers of stages, tiles and parts whose product divides `ranks`, with stages and parts that the model allows.
+std::vector<std::array<int64_t, 3>> cuts_of(const nn::UNet2DConfig& model, int64_t ranks) {
+  const std::vector<int64_t> divisors = divisors_of(ranks);
+  std::vector<int64_t> stages;
+  std::vector<int64_t> parts;
+  std::ranges::copy_if(divisors, std::back_inserter(stages), [&](int64_t n) { return allows(model, n, 1); });
+  std::ranges::copy_if(divisors, std::back_inserter(parts), [&](int64_t n) { return allows(model, 1, n); });
   std::vector<std::array<int64_t, 3>> cuts;
-  const int64_t most = std::min(ranks, kMostCuts);
-  for (int64_t stages = 1; stages <= most; ++stages) {
-    if (ranks % stages != 0) continue;
-    for (int64_t tiles = 1; stages * tiles <= most; ++tiles) {
-      if (ranks % (stages * tiles) != 0) continue;
-      for (int64_t parts = 1; stages * tiles * parts <= most; ++parts) {
-        if (ranks % (stages * tiles * parts) == 0) cuts.push_back({stages, tiles, parts});
+  for (const int64_t s : stages) {
+    for (const int64_t t : divisors) {
+      if (ranks / s % t != 0) continue;
+      for (const int64_t p : parts) {
+        if (ranks / s / t % p == 0) cuts.push_back({s, t, p});
       }
     }
   }
@@ -71,6 +97,12 @@ std::optional<Candidate> best_stage(const Request& request) {
   std::erase_if(stages, [](const Candidate& c) { return !c.refusal.empty(); });
   if (stages.empty()) return std::nullopt;
   return *std::ranges::min_element(stages, {}, [](const Candidate& c) { return c.memory.total(); });
+}
+
+/// Whether the images of a batch are dealt evenly.
+bool deals_batch(const train::Config& config, const PlanPlace& place) {
+  const Arrangement a = arrangement_of(config, place.nodes, place.ranks_per_node);
+  return layout::BatchLayout::refusal(a.parallelism.global_size, /*micro_size=*/1, a.data_parallel_size()).empty();
 }
 
 /// Nothing for channels or images that cannot be cut so.
@@ -110,16 +142,19 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
   train::Config asked = config;
   asked.parallel.dp_shard_size.reset();
   asked.parallel.dp_replicate_size.reset();
+  const int64_t islands = arrangement_of(config, place.nodes, place.ranks_per_node).islands();
+  if (islands > 0) asked.parallel.dp_replicate_size = islands;  // another number would be another training
   asked.parallel.pipeline_size = 1;
   asked.parallel.stage_units.clear();
   asked.parallel.spatial_size = square_cuts(image, 1);
   asked.parallel.tensor_size = 1;
   (void)plan_request(asked, model, image, stored, place);  // throws what no cut mends
-  for (const auto& [stages, tiles, parts] : cuts_of(ranks)) {
+  for (const auto& [stages, tiles, parts] : cuts_of(model, ranks)) {
     asked.parallel.pipeline_size = stages;
     asked.parallel.tensor_size = parts;
     for (std::vector<int64_t>& way : ways_to_cut(image, tiles)) {
       asked.parallel.spatial_size = std::move(way);
+      if (!deals_batch(asked, place)) continue;
       const auto request = request_for(asked, model, image, stored, place);
       if (!request) continue;
       if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
@@ -134,7 +169,9 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
 
 std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set) {
   constexpr std::size_t kShown = 12;
-  if (meshes.empty()) return "No mesh of these ranks can run the configuration.\n";
+  if (meshes.empty()) {
+    return "No mesh of these ranks, with tiles as square as they can be or strips of rows, can run the configuration.\n";
+  }
   base::TextTable table;
   table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", "fits"});
   for (std::size_t i = 0; i < std::min(kShown, meshes.size()); ++i) table.add(row_of(meshes[i]));
@@ -145,8 +182,8 @@ std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parall
   const std::string keys = toml_of(best.candidate.arrangement) +
                            fmt::format("pipeline_size = {}\nspatial_size = [{}]\ntensor_size = {}\n", p.pipeline_size,
                                        fmt::join(best.spatial_size, ", "), p.tensor_size);
-  return fmt::format("Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}{}\n{}\n\n{}{}",
-                     table.text(), more,
+  return fmt::format("{}Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}{}\n{}\n\n{}{}",
+                     islands_text(best.candidate.arrangement), table.text(), more,
                      best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set",
                      keys, keys_to_take_out(set, p));
 }
@@ -160,6 +197,7 @@ base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes) {
                     {"tensor_size", c.arrangement.parallelism.tensor_size},
                     {"zero_stage", c.arrangement.parallelism.zero_stage},
                     {"shard_size", c.arrangement.shard_size()},
+                    {"islands", c.arrangement.islands()},
                     {"micro_size", c.arrangement.parallelism.micro_size},
                     {"peak_memory_bytes", c.memory.total()},
                     {"seconds_per_step", c.time.total()},

@@ -247,6 +247,15 @@ std::string pipeline_text(const Arrangement& arrangement) {
                      counted(arrangement.accumulation_steps(), "accumulation step"), 100.0 * arrangement.bubble());
 }
 
+std::string islands_text(const Arrangement& arrangement) {
+  const layout::Parallelism& p = arrangement.parallelism;
+  if (p.sync_every == 0 || !layout::Mesh::refusal(p.degrees(arrangement.ranks()), arrangement.ranks()).empty()) {
+    return "";
+  }
+  return fmt::format("Islands  {} in all that is compared, since their number decides what is trained\n",
+                     grouped(arrangement.islands()));
+}
+
 std::string text_of(const Request& request, const std::vector<Candidate>& all) {
   const ModelSizes& model = request.model;
   std::string text =
@@ -254,6 +263,7 @@ std::string text_of(const Request& request, const std::vector<Candidate>& all) {
   text += fmt::format("Batch    {} per step, {} at a time\n", counted(request.given.parallelism.global_size, "image"),
                       request.given.parallelism.micro_size);
   text += pipeline_text(request.given);
+  text += islands_text(request.given);
   text += machine_text(request.machine, request.given.mixed_precision);
   if (request.limit_bytes) text += fmt::format("Limit    {} per rank\n", size_text(*request.limit_bytes));
   text += fmt::format("\n{}\n{}", table_text(request, all), unplanned_text(request, all));

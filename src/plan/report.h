@@ -28,6 +28,8 @@ base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& 
 std::string parameters_text(const ModelSizes& model);
 /// A line about a pipeline: how long its stages wait; "" for none.
 std::string pipeline_text(const Arrangement& arrangement);
+/// A line about the islands of parallel.sync_every; "" for none.
+std::string islands_text(const Arrangement& arrangement);
 /// Memory by kind, one line each, and what a step's communication is: of `ddpm train --dry-run`.
 std::string memory_text(const Memory& memory);
 std::string traffic_text(const std::vector<Traffic>& traffic);

@@ -24,6 +24,7 @@ base::OrderedJson json_of(const Candidate& c) {
     json["refusal"] = c.refusal;
     return json;
   }
+  json["islands"] = a.islands();
   json["fits"] = c.fits;
   json["memory_bytes"] = json_of(c.memory);
   json["peak_memory_bytes"] = c.memory.total();
