@@ -13,6 +13,13 @@
 
 namespace ddpm::plan {
 
+/// What backward needs of the micro-batches that are on their way at once.
+struct ActivationBytes {
+  int64_t kept = 0;          ///< as ModelSizes::checkpointing has it
+  int64_t all = 0;           ///< without checkpointing
+  int64_t float_copies = 0;  ///< what CPUs take beside them (parallel::ActivationCount::peak_on_cpus)
+};
+
 /// A model and its images as numbers.
 struct ModelSizes {
   /// Trained, by unit in execution order; each parameter padded to 64 bytes. Of blocks that are cut by channels, and of
@@ -26,12 +33,10 @@ struct ModelSizes {
   int64_t image_bytes = 0;        ///< as stored in the dataset
   int64_t grid_points = 0;        ///< points of all variables whose transform has a scale for each point
 
-  /// What backward needs of one micro-batch of `activation_images`, counted by `checkpointing`.
-  /// Those of the largest tile where images are cut.
-  int64_t activation_bytes = 0;
+  /// With micro-batches of `activation_images`, of the largest tile where images are cut: in steps of 1, 2, ...
+  /// micro-batches. The last one is that of all longer steps: a stage of a pipeline keeps no more than there are stages.
+  std::vector<ActivationBytes> activations = {{}};
   int64_t activation_images = 1;
-  int64_t all_activation_bytes = 0;  ///< activation_bytes without checkpointing
-  int64_t float_copy_bytes = 0;      ///< what CPUs take beside them (parallel::ActivationCount::peak_on_cpus)
 
   double tile_share = 1.0;  ///< the largest tile's part of an image's pixels
 

@@ -56,13 +56,19 @@ int64_t buffers(const ModelSizes& model, const layout::ShardLayout& cut, const A
   return bytes;
 }
 
+const ActivationBytes& activations_of(const ModelSizes& model, const Arrangement& a) {
+  const int64_t micro_batches = std::clamp<int64_t>(a.accumulation_steps(), 1, std::ssize(model.activations));
+  return model.activations[static_cast<std::size_t>(micro_batches - 1)];
+}
+
 /// Stored micro-batches where the model computes. A GPU has one more than stages work on, and a recorded step keeps all
 /// of its own.
 int64_t batches(const Arrangement& a) {
   if (!a.on_device) return 1;
+  const int64_t worked_on = std::clamp<int64_t>(a.accumulation_steps(), 1, a.parallelism.pipeline_size);
   const bool recorded =
       a.parallelism.tiles == 1 && a.parallelism.pipeline_size == 1 && a.parallelism.offload == layout::Offload::none;
-  return a.parallelism.pipeline_size + 1 + (recorded ? a.accumulation_steps() : 0);
+  return worked_on + 1 + (recorded ? a.accumulation_steps() : 0);
 }
 
 /// Float32 images beside the model: read, normalised, noise, noisy, prediction, target, and the loss's own. A point of
@@ -104,10 +110,6 @@ layout::ShardLayout shard_layout(const ModelSizes& model, const Arrangement& a) 
   return layout::ShardLayout::by_size(model.elements(), segment, a.parallelism.zero_stage == 0 ? 1 : a.shard_size());
 }
 
-int64_t activation_bytes(const ModelSizes& model, int64_t count) {
-  return model.activation_bytes * count / model.activation_images;
-}
-
 Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_bytes) {
   const layout::ShardLayout cut = shard_layout(model, a);
   const int64_t whole = cut.size();
@@ -125,13 +127,12 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
     memory.host = memory.master + memory.moments + memory.averages;
   if (a.on_device && a.parallelism.offload == layout::Offload::parameters) memory.host += a.weight_bytes() * part;
   memory.buffers = buffers(model, cut, a);
-  memory.activations = activation_bytes(model, a.parallelism.micro_size);
+  const ActivationBytes& activations = activations_of(model, a);
+  memory.activations = activations.kept * a.parallelism.micro_size / model.activation_images;
   memory.workspace = static_cast<int64_t>(model.workspace_share *
-                                          static_cast<double>(model.all_activation_bytes * a.parallelism.micro_size) /
+                                          static_cast<double>(activations.all * a.parallelism.micro_size) /
                                           static_cast<double>(model.activation_images));
-  if (!a.on_device) {
-    memory.workspace += model.float_copy_bytes * a.parallelism.micro_size / model.activation_images;
-  }
+  if (!a.on_device) memory.workspace += activations.float_copies * a.parallelism.micro_size / model.activation_images;
   memory.images = images(model, a);
   memory.process = process_bytes;
   const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // ranks of the first island, which saves most

@@ -32,7 +32,7 @@ struct Memory {
   int64_t moments = 0;      ///< AdamW's two
   int64_t averages = 0;     ///< moving averages, and with parallel.sync_every what outer steps keep
   int64_t buffers = 0;      ///< what communication needs, and the fixed sums of run.reproducible
-  int64_t activations = 0;  ///< what backward needs of one micro-batch
+  int64_t activations = 0;  ///< what backward needs of the micro-batches that are on their way at once
   int64_t workspace = 0;    ///< scratch memory of kernels and the allocator's slack
   int64_t images = 0;       ///< the micro-batch, its noise, prediction and target, grids, what is read ahead or held
   int64_t process = 0;      ///< program, libraries and their workspaces
@@ -58,8 +58,5 @@ layout::ShardLayout shard_layout(const ModelSizes& model, const Arrangement& arr
 
 /// `process_bytes`: what the process holds before it has a model.
 Memory memory_of(const ModelSizes& model, const Arrangement& arrangement, int64_t process_bytes);
-
-/// The activations of one micro-batch of `images`.
-int64_t activation_bytes(const ModelSizes& model, int64_t images);
 
 }  // namespace ddpm::plan

@@ -101,7 +101,7 @@ void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int6
 struct StageSizes {
   layout::Range units;
   ModelSizes sizes{};
-  int64_t passes = 1;          ///< forward passes whose activations it keeps
+  int64_t passes = 1;          ///< forward passes whose activations it keeps at most
   int64_t arriving_bytes = 0;  ///< what it gets for the next passes, forward and backward, while it computes
 };
 
@@ -209,18 +209,25 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   if (cuts.stages > 1) add_flows(unet, ranges, batch, stages, sizes);
   using parallel::ActivationCount;
   using Peak = int64_t (ActivationCount::*)(layout::Range, int64_t) const;
-  const auto most = [&](const ActivationCount& count, Peak peak) {
+  const auto most = [&](const ActivationCount& count, Peak peak, int64_t micro_batches) {
     int64_t bytes = 0;
     for (const StageSizes& stage : stages) {
-      bytes = std::max(bytes, (count.*peak)(stage.units, stage.passes) + stage.arriving_bytes);
+      const int64_t passes = std::min(stage.passes, micro_batches);
+      bytes = std::max(bytes, (count.*peak)(stage.units, passes) + stage.arriving_bytes);
     }
     return bytes;
   };
-  const ActivationCount all = parallel::count_activations(unet, batch, parallel::ActivationCheckpointing::none);
-  const ActivationCount kept = parallel::count_activations(unet, batch, checkpointing);
-  sizes.activation_bytes = most(kept, &ActivationCount::peak);
-  sizes.float_copy_bytes = most(kept, &ActivationCount::peak_on_cpus) - sizes.activation_bytes;
-  sizes.all_activation_bytes = most(all, &ActivationCount::peak);
+  using parallel::ActivationCheckpointing;
+  const ActivationCount all = parallel::count_activations(unet, batch, ActivationCheckpointing::none);
+  const ActivationCount kept =
+      checkpointing == ActivationCheckpointing::none ? all : parallel::count_activations(unet, batch, checkpointing);
+  sizes.activations.clear();
+  for (int64_t micro_batches = 1; micro_batches <= cuts.stages; ++micro_batches) {
+    ActivationBytes bytes{.kept = most(kept, &ActivationCount::peak, micro_batches),
+                          .all = most(all, &ActivationCount::peak, micro_batches)};
+    bytes.float_copies = most(kept, &ActivationCount::peak_on_cpus, micro_batches) - bytes.kept;
+    sizes.activations.push_back(bytes);
+  }
   sizes.image_elements = batch.height * batch.width * std::max(image.channels, model.in_channels);
   sizes.image_bytes = static_cast<int64_t>(image.bytes());
   sizes.activation_images = micro_size;

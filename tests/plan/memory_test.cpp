@@ -167,6 +167,25 @@ TEST(Memory, StoredBatchesOnAGpuCount) {
   EXPECT_EQ(batches({.pipeline_size = 4}), 5);
 }
 
+// layout::one_forward_one_backward()
+TEST(Memory, AStageKeepsNoMoreMicroBatchesThanAStepHas) {
+  ModelSizes model = model_of(4, kBlock);
+  model.activations = {{.kept = 800}, {.kept = 1600}, {.kept = 2400}, {.kept = 3200}};
+  const auto memory = [&](int64_t micro_batches) {
+    const Arrangement a{
+        .ranks_per_node = 4,
+        .parallelism = {.global_size = 8 * micro_batches, .micro_size = 8, .pipeline_size = 4},
+        .on_device = true};
+    return memory_of(model, a, 0);
+  };
+  EXPECT_EQ(memory(1).activations, 800);
+  EXPECT_EQ(memory(3).activations, 2400);
+  EXPECT_EQ(memory(4).activations, 3200);
+  EXPECT_EQ(memory(9).activations, 3200);
+  EXPECT_EQ(memory(4).images - memory(2).images, 2 * 8 * model.image_bytes);
+  EXPECT_EQ(memory(9).images, memory(4).images);
+}
+
 TEST(Memory, ACheckpointOnAGpuOrdersOneTensorAtATime) {
   ModelSizes model = model_of(4, kBlock);
   model.largest_parameter = 100;
@@ -184,7 +203,7 @@ TEST(Memory, ActivationsGrowWithTheMicroBatch) {
   EXPECT_EQ(memory(16).images, 4 * memory(4).images);
   EXPECT_EQ(memory(4).process, 7);
   EXPECT_EQ(memory(4).workspace, 100'000);
-  model.float_copy_bytes = 8 * model.activation_images;
+  model.activations.back().float_copies = 8 * model.activation_images;
   EXPECT_EQ(memory(4).workspace, 100'032);
   int64_t sum = 0;
   for (const auto& [kind, bytes] : memory(4).by_kind()) sum += bytes;

@@ -48,5 +48,20 @@ TEST(ModelSizes, StagesAreThoseOfTrainingWhereChannelsAreCutToo) {
       << "the cut that parts would have by themselves";
 }
 
+TEST(ModelSizes, AStageKeepsTheActivationsOfTheMicroBatchesOnTheirWay) {
+  const nn::UNet2DConfig config = small_unet();
+  const data::ImageFormat image{.height = 16, .width = 16, .channels = 1, .dtype = base::DType::f32};
+  const auto sizes_of = [&](int64_t stages) {
+    return model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none,
+                       {.stages = stages});
+  };
+  EXPECT_EQ(sizes_of(1).activations.size(), 1U);
+  const ModelSizes planned = sizes_of(3);
+  ASSERT_EQ(planned.activations.size(), 3U);
+  EXPECT_LT(planned.activations[0].kept, planned.activations[1].kept);
+  EXPECT_LE(planned.activations[1].kept, planned.activations[2].kept);
+  EXPECT_LT(planned.activations[0].kept, sizes_of(1).activations[0].kept) << "of a part of the units";
+}
+
 }  // namespace
 }  // namespace ddpm::plan

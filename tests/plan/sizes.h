@@ -12,8 +12,7 @@ inline ModelSizes model_of(int64_t units, int64_t elements) {
   model.parameters = units * elements;
   model.image_elements = int64_t{3} * 32 * 32;
   model.image_bytes = int64_t{3} * 32 * 32;
-  model.activation_bytes = 800'000;
-  model.all_activation_bytes = 800'000;
+  model.activations = {{.kept = 800'000, .all = 800'000}};
   model.activation_images = 8;
   model.forward_flops = 3e9;
   model.backward_flops = 6e9;
