@@ -93,6 +93,7 @@ class Recomputation final : public SavedTensorHandler, public std::enable_shared
 
   template <typename Run>
   [[nodiscard]] auto run_first(const Run& run) {
+    if (outer_ != nullptr) outer_->recomputes();
     const SavedTensorScope scope(*this);
     return run();
   }

@@ -33,6 +33,8 @@ class SavedTensorHandler {
   /// An operation saves `tensor`, parameters included. Who keeps it keeps tensor.detach(), since it may be a result
   /// whose history holds what is returned here.
   [[nodiscard]] virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
+  /// An inner handler begins to release what operations save, and will run them again for it.
+  virtual void recomputes() {}
   /// An inner handler has released a tensor that an operation saved.
   virtual void dropped(const at::Tensor& /*tensor*/) {}
 };

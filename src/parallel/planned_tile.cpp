@@ -44,16 +44,44 @@ void ChannelTraffic::add(const at::Tensor& x) {
   bytes += x.numel() * static_cast<int64_t>(x.element_size());
 }
 
+TileTraffic& TileTraffic::operator+=(const TileTraffic& other) {
+  messages += other.messages;
+  bytes += other.bytes;
+  traded_messages += other.traded_messages;
+  traded_bytes += other.traded_bytes;
+  return *this;
+}
+
+TileTraffic& TileTraffic::operator-=(const TileTraffic& other) {
+  messages -= other.messages;
+  bytes -= other.bytes;
+  traded_messages -= other.traded_messages;
+  traded_bytes -= other.traded_bytes;
+  return *this;
+}
+
+ChannelTraffic& ChannelTraffic::operator+=(const ChannelTraffic& other) {
+  sums += other.sums;
+  bytes += other.bytes;
+  return *this;
+}
+
+ChannelTraffic& ChannelTraffic::operator-=(const ChannelTraffic& other) {
+  sums -= other.sums;
+  bytes -= other.bytes;
+  return *this;
+}
+
 PlannedTile::PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts)
     : Tile(std::move(tiling), image, tile), channel_parts_(channel_parts) {}
 
 at::Tensor PlannedTile::to_channel_parts(const at::Tensor& x) const {
-  if (channel_parts_ > 1 && x.requires_grad()) channels_.add(x);
+  if (channel_parts_ > 1 && x.requires_grad()) backward_sums_.add(x);
   return x;
 }
 
 at::Tensor PlannedTile::sum_channel_parts(const at::Tensor& x) const {
-  if (channel_parts_ > 1) channels_.add(x);
+  if (channel_parts_ > 1) forward_sums_.add(x);
   return x;
 }
 

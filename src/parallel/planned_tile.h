@@ -24,6 +24,8 @@ struct TileTraffic {
   /// Counts so many elements like those of x.
   void add(const at::Tensor& x, int64_t elements, int64_t in_messages = 1);
   void add_traded(const at::Tensor& piece);
+  TileTraffic& operator+=(const TileTraffic& other);
+  TileTraffic& operator-=(const TileTraffic& other);
 };
 
 /// Sums over the ranks that hold parts of the same blocks.
@@ -32,6 +34,8 @@ struct ChannelTraffic {
   int64_t bytes = 0;  ///< that are summed
 
   void add(const at::Tensor& x);
+  ChannelTraffic& operator+=(const ChannelTraffic& other);
+  ChannelTraffic& operator-=(const ChannelTraffic& other);
 };
 
 class PlannedTile final : public Tile {
@@ -51,15 +55,17 @@ class PlannedTile final : public Tile {
   [[nodiscard]] const TileTraffic& forward() const { return forward_; }
   /// What the backward passes that follow would send, where the gradient of what was sent is wanted.
   [[nodiscard]] const TileTraffic& backward() const { return backward_; }
-  /// What both passes sum. Recomputing a unit (parallel/activation_checkpointing.h) ends before what it sums last.
-  [[nodiscard]] const ChannelTraffic& channels() const { return channels_; }
+  /// What these passes sum over the parts of blocks.
+  [[nodiscard]] const ChannelTraffic& forward_sums() const { return forward_sums_; }
+  [[nodiscard]] const ChannelTraffic& backward_sums() const { return backward_sums_; }
 
  private:
   [[nodiscard]] at::Tensor beside(const at::Tensor& x, std::span<const Side> sides) const override;
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
   int64_t channel_parts_;
-  mutable ChannelTraffic channels_;
+  mutable ChannelTraffic forward_sums_;
+  mutable ChannelTraffic backward_sums_;
   mutable TileTraffic forward_;
   mutable TileTraffic backward_;
 };

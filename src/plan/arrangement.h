@@ -40,8 +40,8 @@ struct ModelSizes {
 
   double tile_share = 1.0;  ///< the largest tile's part of an image's pixels
 
-  /// What a tile sends to others of its images for a micro-batch of `activation_images`, forward as often as that runs;
-  /// of a pipeline, in the stage that sends most.
+  /// What a tile sends to others of its images for a micro-batch of `activation_images`, with what `checkpointing` has
+  /// sent again; of a pipeline, in the stage that sends most.
   int64_t tile_messages = 0;
   int64_t tile_bytes = 0;
   /// The part of these that travels while convolutions are computed.

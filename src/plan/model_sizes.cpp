@@ -1,8 +1,6 @@
 #include "plan/model_sizes.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -15,6 +13,7 @@
 #include "nn/unet2d.h"
 #include "parallel/activation_count.h"
 #include "parallel/planned_tile.h"
+#include "parallel/planned_traffic.h"
 #include "parallel/unit_flow.h"
 
 namespace ddpm::plan {
@@ -33,68 +32,20 @@ void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
   sizes.unit_elements.push_back(elements);
 }
 
-parallel::ActivationBatch batch_of(const parallel::PlannedTile& tile, int64_t images) {
-  const nn::ImageSize size = tile.size();
-  return {.images = images, .height = size.rows(), .width = size.width, .partition = &tile};
-}
-
-/// What a tile and a part of the channels send: messages and bytes to other tiles, of these those beside computation,
-/// sums over channels and their bytes.
-using RankTraffic = std::array<int64_t, 6>;
-
-/// That of the model's forward passes so far and of the backward passes that follow. Activation checkpointing runs
-/// forward twice, but for what it keeps. Sums over channels that it repeats, those of residual blocks that attention
-/// follows, are left out.
-RankTraffic traffic_so_far(const parallel::PlannedTile& tile, parallel::ActivationCheckpointing kept) {
-  const int64_t passes = kept == parallel::ActivationCheckpointing::blocks ? 2 : 1;
-  const auto of_both = [&](int64_t parallel::TileTraffic::*count) {
-    return passes * tile.forward().*count + tile.backward().*count;
-  };
-  using parallel::TileTraffic;
-  return {of_both(&TileTraffic::messages),     of_both(&TileTraffic::bytes), of_both(&TileTraffic::traded_messages),
-          of_both(&TileTraffic::traded_bytes), tile.channels().sums,         tile.channels().bytes};
-}
-
-/// Notes what each unit adds to it.
-class TrafficByUnit final : public nn::UnitExecutor {
- public:
-  TrafficByUnit(const parallel::PlannedTile& tile, parallel::ActivationCheckpointing kept) : tile_(tile), kept_(kept) {}
-
-  nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
-                    const nn::ForwardContext& context) override {
-    RankTraffic own = traffic_so_far(tile_, kept_);
-    state = run_inner(unit, index, std::move(state), context);
-    const RankTraffic after = traffic_so_far(tile_, kept_);
-    std::ranges::transform(after, own, own.begin(), std::minus<>());
-    of_units.push_back(own);
-    return state;
-  }
-
-  std::vector<RankTraffic> of_units;
-
- private:
-  const parallel::PlannedTile& tile_;
-  parallel::ActivationCheckpointing kept_;
-};
-
 /// Takes what `tile` sends in the stage where that is most, if it is more than what is there.
 void add_traffic(const nn::UNet2D& unet, const parallel::PlannedTile& tile, int64_t images,
                  const std::vector<layout::Range>& stages, ModelSizes& sizes) {
-  TrafficByUnit counted(tile, sizes.checkpointing);
-  static_cast<void>(parallel::forward_on_meta(unet, batch_of(tile, images), counted));
+  const std::vector<parallel::RankTraffic> of_units = parallel::count_traffic(unet, tile, images, sizes.checkpointing);
   for (const layout::Range& stage : stages) {
-    RankTraffic sum{};
-    for (int64_t u = stage.begin; u < stage.end; ++u) {
-      std::ranges::transform(sum, counted.of_units[static_cast<std::size_t>(u)], sum.begin(), std::plus<>());
-    }
-    const auto& [messages, bytes, border_messages, border_bytes, channel_sums, channel_bytes] = sum;
-    if (bytes + channel_bytes <= sizes.tile_bytes + sizes.channel_bytes) continue;
-    sizes.tile_messages = messages;
-    sizes.tile_bytes = bytes;
-    sizes.border_messages = border_messages;
-    sizes.border_bytes = border_bytes;
-    sizes.channel_sums = channel_sums;
-    sizes.channel_bytes = channel_bytes;
+    parallel::RankTraffic sum;
+    for (int64_t u = stage.begin; u < stage.end; ++u) sum += of_units[static_cast<std::size_t>(u)];
+    if (sum.tiles.bytes + sum.channels.bytes <= sizes.tile_bytes + sizes.channel_bytes) continue;
+    sizes.tile_messages = sum.tiles.messages;
+    sizes.tile_bytes = sum.tiles.bytes;
+    sizes.border_messages = sum.tiles.traded_messages;
+    sizes.border_bytes = sum.tiles.traded_bytes;
+    sizes.channel_sums = sum.channels.sums;
+    sizes.channel_bytes = sum.channels.bytes;
   }
 }
 
@@ -202,7 +153,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
       const parallel::PlannedTile one(cuts.tiling, unet.image_shape(), tile, cuts.channel_parts);
       add_traffic(unet, one, micro_size, ranges, sizes);
     }
-    batch = batch_of(largest.emplace(cuts.tiling, unet.image_shape(), 0, cuts.channel_parts), micro_size);
+    batch = parallel::batch_of(largest.emplace(cuts.tiling, unet.image_shape(), 0, cuts.channel_parts), micro_size);
     sizes.tile_share =
         static_cast<double>(batch.height * batch.width) / static_cast<double>(image.rows() * image.width);
   }
@@ -241,7 +192,7 @@ void add_forward_traffic(const nn::UNet2DConfig& model, const layout::Tiling& ti
   parallel::bind_on_meta(unet, at::kFloat);
   const parallel::PlannedTile tile(tiling, unet.image_shape(), 0, /*channel_parts=*/1);
   nn::UnitExecutor units;
-  static_cast<void>(parallel::forward_on_meta(unet, batch_of(tile, micro_size), units));
+  static_cast<void>(parallel::forward_on_meta(unet, parallel::batch_of(tile, micro_size), units));
   const parallel::TileTraffic& sent = tile.forward();
   sizes.tile_messages += sent.messages;
   sizes.tile_bytes += sent.bytes;

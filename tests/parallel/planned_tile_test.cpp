@@ -1,14 +1,16 @@
 // What a plan counts of a tile's messages is what a training pass of the same tile sends.
 #include "parallel/planned_tile.h"
 
+#include <string>
 #include <vector>
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include "base/named.h"
 #include "nn/ops/convolution.h"
 #include "nn/unet2d.h"
-#include "parallel/activation_count.h"
+#include "parallel/planned_traffic.h"
 #include "parallel/tile_partition.h"
 #include "support/fake_communicator.h"
 
@@ -43,56 +45,66 @@ TEST(PlannedTile, AConvolutionSendsItsBorderAndTheCornersWithIt) {
   EXPECT_EQ(tile.backward().bytes, 0);  // nobody wants the gradient of x
 }
 
-TEST(PlannedTile, CountsWhatATrainingPassSends) {
+/// Forward and backward of the rank that `partition` says.
+void train_once(nn::UNet2D& unet, const nn::Partition& partition, ActivationCheckpointing kept) {
+  nn::allocate(unet.parameters(), at::kFloat);
+  nn::initialize(unet.parameters(), 1);
+  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(true);
+  const at::Tensor x = partition.cut(at::randn({1, 2, 24, 16}).contiguous(at::MemoryFormat::ChannelsLast));
+  ActivationCheckpointer executor(kept);
+  unet.forward(x, at::ones({1}, at::kLong), {}, {.training = true}, partition, executor).sum().backward();
+}
+
+RankTraffic planned_traffic(nn::UNet2D& unet, const PlannedTile& planned, ActivationCheckpointing kept) {
+  bind_on_meta(unet, at::kFloat);
+  RankTraffic sum;
+  for (const RankTraffic& unit : count_traffic(unet, planned, 1, kept)) sum += unit;
+  return sum;
+}
+
+class PlannedPass : public testing::TestWithParam<ActivationCheckpointing> {};
+
+TEST_P(PlannedPass, SendsWhatATrainingPassSends) {
   const nn::UNet2DConfig config = small_unet();
   for (const std::vector<int64_t>& parts : {std::vector<int64_t>{3, 1}, {2, 2}}) {
     const layout::Tiling tiling({24, 16}, parts, nn::size_multiple(config));
     for (int64_t number = 0; number < tiling.count(); ++number) {
       SCOPED_TRACE(testing::Message() << parts[0] << " x " << parts[1] << ", tile " << number);
-      const nn::UNet2D unet(config);
+      nn::UNet2D unet(config);
       ddpm::test::TrafficCounts counts;
       ddpm::test::FakeCommunicator ranks(static_cast<int>(number), static_cast<int>(tiling.count()), counts);
-      const TilePartition tile(tiling, unet.image_shape(), &ranks);
-      nn::allocate(unet.parameters(), at::kFloat);
-      nn::initialize(unet.parameters(), 1);
-      for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(true);
-      const at::Tensor x = tile.cut(at::randn({1, 2, 24, 16}).contiguous(at::MemoryFormat::ChannelsLast));
-      unet.forward(x, at::ones({1}, at::kLong), {}, {.training = true}, tile).sum().backward();
+      train_once(unet, TilePartition(tiling, unet.image_shape(), &ranks), GetParam());
 
-      const PlannedTile planned(tiling, unet.image_shape(), number);
-      const ActivationBatch batch{.images = 1, .height = x.size(2), .width = x.size(3), .partition = &planned};
-      (void)count_activations(config, at::kFloat, batch, ActivationCheckpointing::none);
+      const TileTraffic planned =
+          planned_traffic(unet, PlannedTile(tiling, unet.image_shape(), number), GetParam()).tiles;
       const int64_t others = tiling.count() - 1;
       const int64_t numbers = counts[Operation::all_gather].bytes / tiling.count() * others;
-      EXPECT_EQ(planned.forward().bytes + planned.backward().bytes, counts[Operation::send].bytes + numbers);
-      EXPECT_EQ(planned.forward().messages + planned.backward().messages,
-                counts[Operation::send].calls + counts[Operation::all_gather].calls * others);
+      EXPECT_EQ(planned.bytes, counts[Operation::send].bytes + numbers);
+      EXPECT_EQ(planned.messages, counts[Operation::send].calls + counts[Operation::all_gather].calls * others);
     }
   }
 }
 
-TEST(PlannedTile, CountsTheSumsOverChannelsOfATrainingPass) {
+TEST_P(PlannedPass, SumsOverChannelsWhatATrainingPassSums) {
   constexpr int kParts = 2;
   const layout::Tiling whole({24, 16}, {1, 1}, 2);
   nn::UNet2D unet(small_unet());
   unet.hold_channels(0, kParts);
   ddpm::test::TrafficCounts counts;
   ddpm::test::FakeCommunicator channels(0, kParts, counts);
-  const TilePartition part(whole, unet.image_shape(), nullptr, &channels);
-  nn::allocate(unet.parameters(), at::kFloat);
-  nn::initialize(unet.parameters(), 1);
-  for (nn::Parameter* p : unet.parameters()) p->value.set_requires_grad(true);
-  const at::Tensor x = at::randn({1, 2, 24, 16}).contiguous(at::MemoryFormat::ChannelsLast);
-  unet.forward(x, at::ones({1}, at::kLong), {}, {.training = true}, part).sum().backward();
+  train_once(unet, TilePartition(whole, unet.image_shape(), nullptr, &channels), GetParam());
 
-  bind_on_meta(unet, at::kFloat);
-  const PlannedTile planned(whole, unet.image_shape(), 0, kParts);
-  const ActivationBatch batch{.images = 1, .height = x.size(2), .width = x.size(3), .partition = &planned};
-  (void)count_activations(unet, batch, ActivationCheckpointing::none);
-  EXPECT_GT(planned.channels().sums, 0);
-  EXPECT_EQ(planned.channels().sums, counts[Operation::all_reduce].calls);
-  EXPECT_EQ(planned.channels().bytes, counts[Operation::all_reduce].bytes);
+  const ChannelTraffic planned =
+      planned_traffic(unet, PlannedTile(whole, unet.image_shape(), 0, kParts), GetParam()).channels;
+  EXPECT_GT(planned.sums, 0);
+  EXPECT_EQ(planned.sums, counts[Operation::all_reduce].calls);
+  EXPECT_EQ(planned.bytes, counts[Operation::all_reduce].bytes);
 }
+
+INSTANTIATE_TEST_SUITE_P(Kept, PlannedPass,
+                         testing::Values(ActivationCheckpointing::none, ActivationCheckpointing::attention,
+                                         ActivationCheckpointing::blocks),
+                         [](const auto& one) { return std::string(base::name_of(one.param)); });
 
 }  // namespace
 }  // namespace ddpm::parallel
