@@ -29,19 +29,27 @@ double image_flops(const train::Task& task) {
   return sizes.forward_flops + sizes.backward_flops;
 }
 
+/// Trained parameters of the whole model, of which each rank has those of its stage. Collective.
+int64_t all_parameters(const parallel::ParameterArena& arena, comm::Communicator& world) {
+  const int64_t of_all_ranks = comm::all_reduce(world, arena.parameter_count(), comm::ReduceOp::sum);
+  return of_all_ranks / (world.size() / arena.sharding().stages);
+}
+
 /// float32: the norm reads gradients; the update reads them, and reads and writes weights, two moments, averages. In
-/// mixed precision the weights are then read again and written in 16 bits.
+/// mixed precision the weights are then read again and written in 16 bits. `parameters`: of the whole model.
 double update_bytes(const train::Task& task, int64_t parameters) {
   const double converted = task.place.compute_dtype == at::kFloat ? 0.0 : 1.5;
   const auto passes = static_cast<double>(1 + 1 + 2 * (3 + task.config.ema.count())) + converted;
-  const int64_t copies = task.place.mesh.degree(layout::kReplicas);
+  const int64_t copies = task.place.mesh.degree(layout::kReplicas | layout::Axis::island);
   return passes * static_cast<double>(copies) * static_cast<double>(parameters) * sizeof(float);
 }
 
-/// The bytes that one rank keeps: gradients, weights, two moments and averages, in float32.
-int64_t state_bytes(const train::Task& task, int64_t parameters) {
+/// The bytes of which this rank makes the update: gradients, weights, two moments and averages, in float32.
+int64_t state_bytes(const train::Task& task, const parallel::ParameterArena& arena) {
   const auto copies = static_cast<int64_t>(4 + task.config.ema.count());
-  return copies * static_cast<int64_t>(sizeof(float)) * parameters / task.place.sharding.parts;
+  int64_t elements = 0;
+  for (const layout::Range piece : arena.pieces()) elements += piece.size();
+  return copies * static_cast<int64_t>(sizeof(float)) * elements;
 }
 
 engine::StepSeconds mean_over(comm::Communicator& world, engine::StepSeconds parts, int64_t steps) {
@@ -86,7 +94,8 @@ StepBench time_training(train::Task& task, const run::Runtime& runtime, StepBenc
   result.micro_size = task.place.layout.micro_size;
   result.warm_up = options.warm_up;
   result.steps = options.steps;
-  result.parameters = model.arena.parameter_count();
+  result.parameters = all_parameters(model.arena, world);
+  result.state_bytes = state_bytes(task, model.arena);
   result.image_flops = image_flops(task);
   result.update_bytes = update_bytes(task, result.parameters);
   run_steps(step, loader, options.warm_up, [](const train::StepResult& /*result*/) {});
@@ -130,7 +139,7 @@ StepBench bench_step(train::Configuration& configuration, const run::Runtime& ru
   // The limits are measured when the model's memory is free again.
   const c10::Device device = task.place.device;
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
-  result.limits = measure_limits(device, task.place.compute_dtype, world, state_bytes(task, result.parameters));
+  result.limits = measure_limits(device, task.place.compute_dtype, world, result.state_bytes);
   task.dataset.close(world);
   return result;
 }

@@ -45,6 +45,15 @@ class Bench(unittest.TestCase):
         answer = self.bench("step", self.config, "--steps", 1, "--parallel.zero_stage", 1, ranks=2)
         self.assertEqual(answer["update_bytes"], 40 * answer["parameters"])
 
+    def test_parameters_are_those_of_the_model_whatever_cuts_it(self):
+        step = ("step", self.config, "--steps", 1, "--warm-up", 1)
+        whole = self.bench(*step)
+        for key, copies in (("pipeline_size", 1), ("tensor_size", 1), ("sync_every", 2)):
+            with self.subTest(key):
+                answer = self.bench(*step, f"--parallel.{key}", 2, ranks=2)
+                self.assertEqual(answer["parameters"], whole["parameters"])
+                self.assertEqual(answer["update_bytes"], 40 * copies * answer["parameters"])
+
     def test_sampling(self):
         for ranks, sampler in ((1, "ddim"), (2, "heun")):
             size = ("--model.sample_size", "[16]", "--scheduler", sampler, "--steps", 3, "--batch", 2, "--repeats", 2)
