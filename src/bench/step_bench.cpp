@@ -44,11 +44,13 @@ double update_bytes(const train::Task& task, int64_t parameters) {
   return passes * static_cast<double>(copies) * static_cast<double>(parameters) * sizeof(float);
 }
 
-/// The bytes of which this rank makes the update: gradients, weights, two moments and averages, in float32.
-int64_t state_bytes(const train::Task& task, const parallel::ParameterArena& arena) {
+/// The bytes that a rank updates, in the mean over ranks: gradients, weights, two moments and averages, in float32.
+/// Collective.
+int64_t state_bytes(const train::Task& task, const parallel::ParameterArena& arena, comm::Communicator& world) {
   const auto copies = static_cast<int64_t>(4 + task.config.ema.count());
   int64_t elements = 0;
   for (const layout::Range piece : arena.pieces()) elements += piece.size();
+  elements = comm::all_reduce(world, elements, comm::ReduceOp::sum) / world.size();
   return copies * static_cast<int64_t>(sizeof(float)) * elements;
 }
 
@@ -95,7 +97,7 @@ StepBench time_training(train::Task& task, const run::Runtime& runtime, StepBenc
   result.warm_up = options.warm_up;
   result.steps = options.steps;
   result.parameters = all_parameters(model.arena, world);
-  result.state_bytes = state_bytes(task, model.arena);
+  result.state_bytes = state_bytes(task, model.arena, world);
   result.image_flops = image_flops(task);
   result.update_bytes = update_bytes(task, result.parameters);
   run_steps(step, loader, options.warm_up, [](const train::StepResult& /*result*/) {});

@@ -34,8 +34,8 @@ struct StepBench {
   double comm_wait = 0.0;     ///< seconds of a step that the slowest rank waited for other ranks' gradients and weights
   double image_flops = 0.0;   ///< per image, forward and backward: convolutions, linear layers, attention
   double update_bytes = 0.0;  ///< what norm, AdamW and averages must read and write in one step, on all ranks together
-  int64_t parameters = 0;         ///< trained, of the whole model, whatever cuts it
-  int64_t state_bytes = 0;        ///< what this rank updates, with gradients
+  int64_t parameters = 0;     ///< trained, of the whole model, whatever cuts it
+  int64_t state_bytes = 0;    ///< what a rank updates, with gradients, in the mean over ranks
   int64_t peak_memory_bytes = 0;  ///< resident memory, on the rank with most
   int64_t peak_device_bytes = 0;  ///< GPU memory that LibTorch's allocator took, on the rank with most; 0 on CPUs
   MachineLimits limits;

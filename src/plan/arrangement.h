@@ -34,7 +34,8 @@ struct ModelSizes {
   int64_t grid_points = 0;        ///< points of all variables whose transform has a scale for each point
 
   /// With micro-batches of `activation_images`, of the largest tile where images are cut: in steps of 1, 2, ...
-  /// micro-batches. The last one is that of all longer steps: a stage of a pipeline keeps no more than there are stages.
+  /// micro-batches. The last one is that of all longer steps: a stage of a pipeline keeps no more than there are
+  /// stages.
   std::vector<ActivationBytes> activations = {{}};
   int64_t activation_images = 1;
 

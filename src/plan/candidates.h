@@ -43,8 +43,8 @@ Candidate predict(const Request& request, const Arrangement& arrangement);
 Candidate configured(const Request& request);
 
 /// One stage on the nodes of `arrangement`, with the largest micro-batch up to its own that divides a rank's share, and
-/// the fastest shard group that fits, among a node's ranks and all ranks. With parallel.sync_every it has the islands of
-/// the given arrangement, of whose number training is a function, or a refusal.
+/// the fastest shard group that fits, among a node's ranks and all ranks. With parallel.sync_every it has the islands
+/// of the given arrangement, of whose number training is a function, or a refusal.
 Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t stage);
 
 /// Nodes 1, 2, 4, ... and the given number, each with best_of_stage() of stages 0 to 3 (one rank alone: 0). The global

@@ -129,9 +129,9 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   memory.buffers = buffers(model, cut, a);
   const ActivationBytes& activations = activations_of(model, a);
   memory.activations = activations.kept * a.parallelism.micro_size / model.activation_images;
-  memory.workspace = static_cast<int64_t>(model.workspace_share *
-                                          static_cast<double>(activations.all * a.parallelism.micro_size) /
-                                          static_cast<double>(model.activation_images));
+  memory.workspace =
+      static_cast<int64_t>(model.workspace_share * static_cast<double>(activations.all * a.parallelism.micro_size) /
+                           static_cast<double>(model.activation_images));
   if (!a.on_device) memory.workspace += activations.float_copies * a.parallelism.micro_size / model.activation_images;
   memory.images = images(model, a);
   memory.process = process_bytes;

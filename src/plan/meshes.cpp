@@ -170,7 +170,8 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
 std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set) {
   constexpr std::size_t kShown = 12;
   if (meshes.empty()) {
-    return "No mesh of these ranks, with tiles as square as they can be or strips of rows, can run the configuration.\n";
+    return "No mesh of these ranks, with tiles as square as they can be or strips of rows, can run the "
+           "configuration.\n";
   }
   base::TextTable table;
   table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", "fits"});

@@ -18,8 +18,8 @@ struct PlannedMesh {
 };
 
 /// The meshes that fit first, faster ones before slower ones, then the others by memory. Numbers of stages, tiles and
-/// parts divide the ranks; tiles are about as high as wide, or strips. With parallel.sync_every all have as many islands
-/// as `config` has. Throws ConfigError as plan_request(), and where that number is not defined.
+/// parts divide the ranks; tiles are about as high as wide, or strips. With parallel.sync_every all have as many
+/// islands as `config` has. Throws ConfigError as plan_request(), and where that number is not defined.
 std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
                                        const data::ImageFormat& image, const StoredImages& stored,
                                        const PlanPlace& place);

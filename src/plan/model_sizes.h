@@ -22,8 +22,8 @@ struct Cuts {
 
 /// `model` with sample_size set. Activations are those of one micro-batch of `micro_size` images, or of tiles of them,
 /// in float32, or in two bytes with `mixed_precision`. Of stages, each number is that of the one where it is largest;
-/// as many micro-batches are under way in one as there are stages after it, and one, or all of a shorter step. Throws ConfigError for channels
-/// that cannot be cut so.
+/// as many micro-batches are under way in one as there are stages after it, and one, or all of a shorter step. Throws
+/// ConfigError for channels that cannot be cut so.
 ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& image, int64_t micro_size,
                        bool mixed_precision, parallel::ActivationCheckpointing checkpointing, const Cuts& cuts = {});
 

@@ -28,8 +28,9 @@ int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset);
 layout::Tiling tiling_of(const std::vector<int64_t>& spatial_size, const data::ImageFormat& image,
                          const nn::UNet2DConfig& model);
 
-/// Throws ConfigError where training by `config` cannot have images of `model` in these tiles, which the model by itself
-/// allows. `regression`: the one that diffusion.mean_model names; null where there is none, or where it is not known yet.
+/// Throws ConfigError where training by `config` cannot have images of `model` in these tiles, which the model by
+/// itself allows. `regression`: the one that diffusion.mean_model names; null where there is none, or where it is not
+/// known yet.
 void expect_tiling(const Config& config, const nn::UNet2DConfig& model, const nn::UNet2DConfig* regression,
                    const layout::Tiling& tiling);
 

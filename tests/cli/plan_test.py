@@ -89,6 +89,33 @@ class Plan(Planned):
         self.assertEqual(cuts(diffusion=sorting, sample={"every_steps": 2}), {(1,)})
         self.assertEqual(cuts(diffusion=sorting), {(1,), (2, 1), (2, 2), (4, 1)})
 
+    def test_all_meshes_have_the_islands_of_the_configuration(self):
+        islands = {"sync_every": 50, "zero_stage": 1, "dp_shard_size": 4, "dp_replicate_size": 2}
+        config = self.config("islands", batch={"global_size": 64, "micro_size": 4}, parallel=islands)
+        answer = json.loads(self.plan(config, 2, 4, "--json").stdout)
+        self.assertEqual({row["islands"] for row in answer["table"] if row["works"]}, {2})
+        self.assertEqual(answer["recommendation"]["islands"], 2)
+        found = json.loads(self.plan(config, 2, 4, "--meshes", "--json").stdout)["meshes"]
+        self.assertEqual({mesh["islands"] for mesh in found}, {2})
+        self.assertEqual({mesh["pipeline_size"] for mesh in found}, {1, 2, 4})
+        for mesh in found:
+            keys = {key: mesh[key] for key in ("zero_stage", "pipeline_size", "spatial_size", "tensor_size")}
+            keys |= {"sync_every": 50, "dp_replicate_size": 2, "dp_shard_size": mesh["shard_size"]}
+            set_so = self.config("mesh", batch={"global_size": 64, "micro_size": mesh["micro_size"]}, parallel=keys)
+            told = json.loads(self.plan(set_so, 2, 4, "--json").stdout)
+            self.assertAlmostEqual(told["seconds_per_step"], mesh["seconds_per_step"], delta=1e-9)
+        text = self.plan(config, 2, 4, "--meshes").stdout
+        self.assertIn("Islands  2 in all that is compared", text)
+        self.assertIn("dp_replicate_size = 2" if "zero_stage = 1" in text else "zero_stage = 0", text)
+
+    def test_as_many_tiles_as_there_are_ranks_are_tried(self):
+        volumes = {"sample_size": [256, 256, 256], "in_channels": 1, "out_channels": 1, "norm_num_groups": 1, "block_out_channels": [1, 1],
+                   "add_attention": False, "down_block_types": ["DownBlock2D"] * 2, "up_block_types": ["UpBlock2D"] * 2}  # fmt: skip
+        config = self.config("volumes", dataset=WORK / "later", model=volumes, batch={"global_size": 1, "micro_size": 1})
+        found = json.loads(self.plan(config, 32, 4, "--meshes", "--json").stdout)["meshes"]
+        self.assertEqual({(mesh["pipeline_size"], *mesh["spatial_size"]) for mesh in found if mesh["tensor_size"] == 1}
+                         & {(1, 8, 4, 4), (1, 128, 1, 1), (8, 4, 2, 2)}, {(1, 8, 4, 4), (1, 128, 1, 1), (8, 4, 2, 2)})  # fmt: skip
+
     def test_the_keys_of_a_mesh_name_those_of_the_file_that_contradict_them(self):
         shared = self.config("shared", parallel={"zero_stage": 1, "dp_shard_size": 2, "dp_replicate_size": 2})
         text = self.plan(shared, 1, 4, "--meshes").stdout

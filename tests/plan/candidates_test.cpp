@@ -143,6 +143,46 @@ TEST(Candidates, GivenCopiesAreKept) {
   }
 }
 
+TEST(Candidates, HaveTheIslandsOfTheConfiguration) {
+  Request request = request_of(2, 4);
+  request.given.parallelism.zero_stage = 1;
+  request.given.parallelism.dp_shard_size = 4;
+  request.given.parallelism.dp_replicate_size = 2;
+  request.given.parallelism.sync_every = 50;
+  const auto all = candidates(request);
+  ASSERT_EQ(all.size(), 8U);
+  for (const Candidate& c : all) {
+    EXPECT_EQ(c.refusal.empty(), c.arrangement.parallelism.zero_stage > 0) << c.refusal;
+    if (!c.refusal.empty()) continue;
+    EXPECT_EQ(c.arrangement.islands(), 2);
+    EXPECT_EQ(c.arrangement.shard_size(), 2 * c.arrangement.nodes);
+  }
+  EXPECT_NE(all.front().refusal.find("parallel.zero_stage = 0: each of 4 ranks would be an island"), std::string::npos)
+      << all.front().refusal;
+  ASSERT_NE(cheapest(all), nullptr);
+  const std::string keys = toml_of(cheapest(all)->arrangement);
+  EXPECT_NE(keys.find("dp_replicate_size = 2\n"), std::string::npos) << keys;
+  EXPECT_NE(text_of(request, all).find("Islands  2 in all that is compared"), std::string::npos);
+  EXPECT_EQ(json_of(request, all).at("recommendation").at("islands"), 2);
+}
+
+TEST(Candidates, FewerRanksThanIslandsAreGivenUp) {
+  Request request = request_of(2, 4);
+  request.given.parallelism.sync_every = 50;  // of stage 0: each rank is an island
+  const auto all = candidates(request);
+  for (const Candidate& c : all) {
+    EXPECT_EQ(c.refusal.empty(), c.arrangement.nodes == 2) << c.refusal;
+    if (c.refusal.empty()) EXPECT_EQ(c.arrangement.islands(), 8);
+  }
+  EXPECT_NE(all.front().refusal.find("4 ranks cannot make 8 islands"), std::string::npos) << all.front().refusal;
+
+  request.given.parallelism.zero_stage = 1;
+  request.given.parallelism.dp_shard_size = 3;
+  for (const Candidate& c : candidates(request)) {
+    EXPECT_NE(c.refusal.find("parallel.dp_shard_size = 3"), std::string::npos) << "no number of islands is given";
+  }
+}
+
 TEST(Report, SaysWhichKeysToTakeOut) {
   Request request = request_of(1, 2);
   const auto advice = [&] { return text_of(request, candidates(request)); };

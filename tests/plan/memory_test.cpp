@@ -172,10 +172,9 @@ TEST(Memory, AStageKeepsNoMoreMicroBatchesThanAStepHas) {
   ModelSizes model = model_of(4, kBlock);
   model.activations = {{.kept = 800}, {.kept = 1600}, {.kept = 2400}, {.kept = 3200}};
   const auto memory = [&](int64_t micro_batches) {
-    const Arrangement a{
-        .ranks_per_node = 4,
-        .parallelism = {.global_size = 8 * micro_batches, .micro_size = 8, .pipeline_size = 4},
-        .on_device = true};
+    const Arrangement a{.ranks_per_node = 4,
+                        .parallelism = {.global_size = 8 * micro_batches, .micro_size = 8, .pipeline_size = 4},
+                        .on_device = true};
     return memory_of(model, a, 0);
   };
   EXPECT_EQ(memory(1).activations, 800);
