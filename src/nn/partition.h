@@ -64,6 +64,9 @@ class Partition {
   [[nodiscard]] virtual int64_t tiles() const { return 1; }
   /// Which of them is here.
   [[nodiscard]] virtual int64_t tile() const { return 0; }
+  /// Whether tensors that are not on a GPU, such as those of the meta device, stand for some that are: what operations
+  /// keep for backward is then what they keep there.
+  [[nodiscard]] virtual bool stands_for_gpu() const { return false; }
   /// The tile that is here of whole images x [N, C, H, W].
   [[nodiscard]] virtual at::Tensor cut(const at::Tensor& x) const { return x; }
   /// Whole images, on every rank, of which each holds its tile x [N, C, H, W]: the inverse of cut().

@@ -2,8 +2,9 @@
 // nothing is computed, and every tensor that autograd saves for backward is put on a list.
 //
 // A storage counts once, for the unit that saves it first; parameters do not count. The meta device counts what the
-// CPU's kernels save. What a forward pass keeps follows from the list exactly; the peak follows from a formula that
-// comes within a few percent of what an allocator sees. While backward is in unit u there are
+// CPU's kernels save, which the GPU's do as well, but for the normalisation of tiles (nn::Partition::stands_for_gpu).
+// What a forward pass keeps follows from the list exactly; the peak follows from a formula that comes within a few
+// percent of what an allocator sees. While backward is in unit u there are
 //
 //   Σ_{i <= u} saved_i   what it has not released yet
 //   + recomputed_u       what it computes again, at most all of it at once

@@ -72,8 +72,9 @@ ChannelTraffic& ChannelTraffic::operator-=(const ChannelTraffic& other) {
   return *this;
 }
 
-PlannedTile::PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts)
-    : Tile(std::move(tiling), image, tile), channel_parts_(channel_parts) {}
+PlannedTile::PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts,
+                         bool on_gpu)
+    : Tile(std::move(tiling), image, tile), channel_parts_(channel_parts), on_gpu_(on_gpu) {}
 
 at::Tensor PlannedTile::to_channel_parts(const at::Tensor& x) const {
   if (channel_parts_ > 1 && x.requires_grad()) backward_sums_.add(x);
@@ -124,6 +125,13 @@ at::Tensor PlannedTile::joined(const at::Tensor& x, const std::vector<int64_t>& 
   forward_.add(x, (tiles() - 1) * x.numel(), tiles() - 1);
   if (x.requires_grad()) backward_.add(x, x.numel() / x.size(1) * others, tiles() - 1);
   return at::cat({x, resized(x, others)}, 1);
+}
+
+at::Tensor PlannedTile::sum(const at::Tensor& x) const {
+  const int64_t messages = 2 * (tiles() - 1);
+  forward_.add(x, messages * x.numel() / tiles(), messages);
+  if (x.requires_grad()) backward_.add(x, messages * x.numel() / tiles(), messages);
+  return x;
 }
 
 at::Tensor PlannedTile::gather_numbers(const at::Tensor& x) const {

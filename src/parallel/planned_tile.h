@@ -40,11 +40,16 @@ struct ChannelTraffic {
 
 class PlannedTile final : public Tile {
  public:
-  /// `channel_parts`: ranks over which the blocks of the model are cut (nn::UNet2D::hold_channels).
-  PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts = 1);
+  /// `channel_parts`: ranks over which the blocks of the model are cut (nn::UNet2D::hold_channels). `on_gpu`: what the
+  /// operations of GPUs keep and send is counted.
+  PlannedTile(layout::Tiling tiling, const nn::ImageShape& image, int64_t tile, int64_t channel_parts = 1,
+              bool on_gpu = false);
 
   [[nodiscard]] std::unique_ptr<nn::Trade> trade(std::span<const nn::Offset> with,
                                                  std::span<const at::Tensor> pieces) const override;
+  [[nodiscard]] bool stands_for_gpu() const override { return on_gpu_; }
+  /// Counts what a rank sends where parts of x go around in a ring, in either pass.
+  [[nodiscard]] at::Tensor sum(const at::Tensor& x) const override;
   /// Counts for both passes.
   [[nodiscard]] at::Tensor gather_numbers(const at::Tensor& x) const override;
   [[nodiscard]] int64_t channel_parts() const override { return channel_parts_; }
@@ -64,6 +69,7 @@ class PlannedTile final : public Tile {
   [[nodiscard]] at::Tensor joined(const at::Tensor& x, const std::vector<int64_t>& extents) const override;
 
   int64_t channel_parts_;
+  bool on_gpu_;
   mutable ChannelTraffic forward_sums_;
   mutable ChannelTraffic backward_sums_;
   mutable TileTraffic forward_;

@@ -150,10 +150,11 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   if (cuts.tiling.count() > 1 || cuts.channel_parts > 1) {
     // One has most neighbours, the other most pixels.
     for (const int64_t tile : std::set<int64_t>{0, cuts.tiling.inner()}) {
-      const parallel::PlannedTile one(cuts.tiling, unet.image_shape(), tile, cuts.channel_parts);
+      const parallel::PlannedTile one(cuts.tiling, unet.image_shape(), tile, cuts.channel_parts, cuts.on_gpu);
       add_traffic(unet, one, micro_size, ranges, sizes);
     }
-    batch = parallel::batch_of(largest.emplace(cuts.tiling, unet.image_shape(), 0, cuts.channel_parts), micro_size);
+    batch = parallel::batch_of(largest.emplace(cuts.tiling, unet.image_shape(), 0, cuts.channel_parts, cuts.on_gpu),
+                               micro_size);
     sizes.tile_share =
         static_cast<double>(batch.height * batch.width) / static_cast<double>(image.rows() * image.width);
   }
@@ -185,12 +186,12 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
   return sizes;
 }
 
-void add_forward_traffic(const nn::UNet2DConfig& model, const layout::Tiling& tiling, int64_t micro_size,
+void add_forward_traffic(const nn::UNet2DConfig& model, const layout::Tiling& tiling, int64_t micro_size, bool on_gpu,
                          ModelSizes& sizes) {
   if (tiling.count() == 1) return;
   nn::UNet2D unet(model);
   parallel::bind_on_meta(unet, at::kFloat);
-  const parallel::PlannedTile tile(tiling, unet.image_shape(), 0, /*channel_parts=*/1);
+  const parallel::PlannedTile tile(tiling, unet.image_shape(), 0, /*channel_parts=*/1, on_gpu);
   nn::UnitExecutor units;
   static_cast<void>(parallel::forward_on_meta(unet, parallel::batch_of(tile, micro_size), units));
   const parallel::TileTraffic& sent = tile.forward();

@@ -18,6 +18,7 @@ struct Cuts {
   int64_t channel_parts = 1;
   int64_t stages = 1;
   std::vector<int64_t> stage_units = {};  ///< parallel.stage_units
+  bool on_gpu = false;                    ///< tiles are normalised by other operations there
 };
 
 /// `model` with sample_size set. Activations are those of one micro-batch of `micro_size` images, or of tiles of them,
@@ -28,7 +29,7 @@ ModelSizes model_sizes(const nn::UNet2DConfig& model, const data::ImageFormat& i
                        bool mixed_precision, parallel::ActivationCheckpointing checkpointing, const Cuts& cuts = {});
 
 /// Adds what the tile with most neighbours sends in a forward pass of `model` in float32, which nothing follows.
-void add_forward_traffic(const nn::UNet2DConfig& model, const layout::Tiling& tiling, int64_t micro_size,
+void add_forward_traffic(const nn::UNet2DConfig& model, const layout::Tiling& tiling, int64_t micro_size, bool on_gpu,
                          ModelSizes& sizes);
 
 }  // namespace ddpm::plan

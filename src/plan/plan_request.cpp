@@ -73,12 +73,12 @@ nn::UNet2DConfig read_regression(const base::Path& path, const data::ImageFormat
 
 /// The weights and the forward pass of a regression.
 void add_mean_model(const nn::UNet2DConfig& config, const data::ImageFormat& image, int64_t micro_size,
-                    const layout::Tiling& tiling, ModelSizes& sizes) {
+                    const layout::Tiling& tiling, bool on_gpu, ModelSizes& sizes) {
   const ModelSizes mean =
       model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none);
   sizes.constants += mean.parameters + mean.constants;
   sizes.mean_flops = mean.forward_flops;
-  add_forward_traffic(config, tiling, micro_size, sizes);
+  add_forward_traffic(config, tiling, micro_size, on_gpu, sizes);
 }
 
 }  // namespace
@@ -125,8 +125,11 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
                               {.tiling = tiling,
                                .channel_parts = config.parallel.tensor_size,
                                .stages = config.parallel.pipeline_size,
-                               .stage_units = config.parallel.stage_units});
-  if (regression) add_mean_model(*regression, image, request.given.parallelism.micro_size, tiling, request.model);
+                               .stage_units = config.parallel.stage_units,
+                               .on_gpu = !place.on_host});
+  if (regression) {
+    add_mean_model(*regression, image, request.given.parallelism.micro_size, tiling, !place.on_host, request.model);
+  }
   request.model.image_bytes = stored.bytes;
   request.model.grid_points = stored.grid_points;
   request.model.workspace_share = workspace_share(place.on_host);

@@ -95,10 +95,11 @@ NormalisedSum normalise_branches(const Branches& branches, const at::Tensor& wei
                                  const Partition& partition, bool with_x) {
   const at::Tensor& addend = branches.addend;
   if (addend.numel() > 0) {
-    if (is_on_gpu(addend) && partition.tiles() == 1) {
+    const bool on_gpu = is_on_gpu(addend) || partition.stands_for_gpu();
+    if (on_gpu && partition.tiles() == 1) {
       return fused_on_cuda(branches, weight, bias, options, modulation, with_x);
     }
-    if (!is_on_gpu(addend) && cpu_takes(addend, options)) {
+    if (!on_gpu && cpu_takes(addend, options)) {
       return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation, partition, with_x);
     }
   }

@@ -287,6 +287,36 @@ TEST(GroupNormSilu, SavesTheSumAndNoAddend) {
   EXPECT_TRUE(at::equal(in.tensors[0].grad(), in.tensors.back().grad()));
 }
 
+/// One of two tiles that are alike, on a GPU.
+class TileOnGpu final : public Partition {
+ public:
+  [[nodiscard]] int64_t tiles() const override { return 2; }
+  [[nodiscard]] bool stands_for_gpu() const override { return true; }
+};
+
+// There, LibTorch's own operations in float32 normalise tiles.
+TEST(GroupNormSilu, TheMetaDeviceCountsWhatATileOnAGpuSaves) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const NormCase c{2, 32, 8, 5, 5};
+    const NormInputs in = norm_inputs(c, dtype);
+    const auto saved_by = [&](const at::Device& device, const Partition& partition) {
+      std::vector<at::Tensor> tensors;
+      for (const at::Tensor& t : in.tensors) tensors.push_back(t.detach().to(device).requires_grad_());
+      Bytes bytes;
+      const SavedTensorScope scope(bytes);
+      const GroupNormOptions options{.groups = c.groups, .activation = Activation::silu};
+      const at::Tensor x = tensors[0].contiguous(at::MemoryFormat::ChannelsLast);
+      (void)group_norm_silu(x, tensors[1], tensors[2], options, {}, partition);
+      return bytes.saved;
+    };
+    const TileOnGpu tile;
+    EXPECT_EQ(saved_by(at::kMeta, tile), saved_by(at::kCPU, tile));
+    const auto floats = static_cast<int64_t>(sizeof(float)) * in.dy.numel();
+    EXPECT_GT(saved_by(at::kMeta, tile), 2 * floats + static_cast<int64_t>(in.dy.nbytes()));
+    EXPECT_LT(saved_by(at::kMeta, whole_image()), 2 * floats);
+  }
+}
+
 TEST(GroupNormSilu, RefusesASecondDerivative) {
   const NormCase c{1, 32, 8, 5, 5};
   const NormInputs in = norm_inputs(c);
