@@ -104,7 +104,9 @@ Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t
   if (stage < 3 && asked.offload == layout::Offload::parameters) asked.offload = layout::Offload::optimizer;
   asked.micro_size = fitting_micro_size(asked.global_size / arrangement.data_parallel_size(), asked.micro_size);
   if (asked.sync_every > 0) {
-    if (std::string why = islands_refusal(request.given, arrangement); !why.empty()) return refused(arrangement, why);
+    if (std::string why = islands_refusal(request.given, arrangement); !why.empty()) {
+      return refused(arrangement, std::move(why));
+    }
   }
   std::optional<Candidate> best;
   for (const int64_t size : shard_sizes(request, arrangement)) {

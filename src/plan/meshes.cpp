@@ -14,6 +14,7 @@
 #include "nn/unet2d.h"
 #include "parallel/unit_flow.h"
 #include "plan/report.h"
+#include "run/placement.h"
 
 namespace ddpm::plan {
 namespace {
@@ -100,9 +101,9 @@ std::optional<Candidate> best_stage(const Request& request) {
 }
 
 /// Whether the images of a batch are dealt evenly.
-bool deals_batch(const train::Config& config, const PlanPlace& place) {
-  const Arrangement a = arrangement_of(config, place.nodes, place.ranks_per_node);
-  return layout::BatchLayout::refusal(a.parallelism.global_size, /*micro_size=*/1, a.data_parallel_size()).empty();
+bool deals_batch(const train::Config& config, int64_t ranks) {
+  const layout::Parallelism p = run::parallelism_of(config);
+  return layout::BatchLayout::refusal(p.global_size, /*micro_size=*/1, p.data_parallel_size(ranks)).empty();
 }
 
 /// Nothing for channels or images that cannot be cut so.
@@ -154,7 +155,7 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
     asked.parallel.tensor_size = parts;
     for (std::vector<int64_t>& way : ways_to_cut(image, tiles)) {
       asked.parallel.spatial_size = std::move(way);
-      if (!deals_batch(asked, place)) continue;
+      if (!deals_batch(asked, ranks)) continue;
       const auto request = request_for(asked, model, image, stored, place);
       if (!request) continue;
       if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
@@ -170,8 +171,7 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
 std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set) {
   constexpr std::size_t kShown = 12;
   if (meshes.empty()) {
-    return "No mesh of these ranks, with tiles as square as they can be or strips of rows, can run the "
-           "configuration.\n";
+    return "No mesh of these ranks, with tiles that are square or strips of rows, can run the configuration.\n";
   }
   base::TextTable table;
   table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", "fits"});

@@ -106,6 +106,12 @@ class DryRun(unittest.TestCase):
         deeper = {"pretrained": model, "layers_per_block": 2}
         self.refused(4, ["does not fit the model"], model=deeper, ranks=2)
 
+    def test_tiles(self):
+        tiles = {"parallel": {"spatial_size": [2, 1]}}
+        self.refused(2, ["makes a tile of 8 × 16 pixels"], ranks=2, data={"quarter_turns": True}, **tiles)
+        self.refused(2, ["sample.every_steps = 2", "which parallel.spatial_size = [2, 1] cuts"], ranks=2,
+                     diffusion={"thresholding": True, "clip_sample": False}, sample={"every_steps": 2}, **tiles)  # fmt: skip
+
     def test_pretrained_weights_that_training_takes(self):
         run = WORK / "fitting"
         shutil.rmtree(run, ignore_errors=True)

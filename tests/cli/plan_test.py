@@ -84,6 +84,7 @@ class Plan(Planned):
             return {tuple(mesh["spatial_size"]) for mesh in found}
 
         self.assertEqual(cuts(), {(1,), (2, 1), (2, 2), (4, 1)})
+        self.assertEqual(cuts(run={"reproducible": True, "threads_per_rank": 1}), {(1,), (2, 1), (2, 2), (4, 1)})
         self.assertEqual(cuts(data={"quarter_turns": True}), {(1,), (2, 2)})
         sorting = {"thresholding": True, "clip_sample": False}
         self.assertEqual(cuts(diffusion=sorting, sample={"every_steps": 2}), {(1,)})
@@ -106,15 +107,16 @@ class Plan(Planned):
             self.assertAlmostEqual(told["seconds_per_step"], mesh["seconds_per_step"], delta=1e-9)
         text = self.plan(config, 2, 4, "--meshes").stdout
         self.assertIn("Islands  2 in all that is compared", text)
-        self.assertIn("dp_replicate_size = 2" if "zero_stage = 1" in text else "zero_stage = 0", text)
+        self.assertIn("dp_replicate_size = 2" if found[0]["zero_stage"] > 0 else "zero_stage = 0", text)
 
     def test_as_many_tiles_as_there_are_ranks_are_tried(self):
-        volumes = {"sample_size": [256, 256, 256], "in_channels": 1, "out_channels": 1, "norm_num_groups": 1, "block_out_channels": [1, 1],
-                   "add_attention": False, "down_block_types": ["DownBlock2D"] * 2, "up_block_types": ["UpBlock2D"] * 2}  # fmt: skip
-        config = self.config("volumes", dataset=WORK / "later", model=volumes, batch={"global_size": 1, "micro_size": 1})
+        flat = {"sample_size": [256, 256], "norm_num_groups": 1, "block_out_channels": [1, 1], "add_attention": False,
+                "down_block_types": ["DownBlock2D"] * 2, "up_block_types": ["UpBlock2D"] * 2}  # fmt: skip
+        config = self.config("one-image", dataset=WORK / "later", model=flat, batch={"global_size": 1, "micro_size": 1})
         found = json.loads(self.plan(config, 32, 4, "--meshes", "--json").stdout)["meshes"]
-        self.assertEqual({(mesh["pipeline_size"], *mesh["spatial_size"]) for mesh in found if mesh["tensor_size"] == 1}
-                         & {(1, 8, 4, 4), (1, 128, 1, 1), (8, 4, 2, 2)}, {(1, 8, 4, 4), (1, 128, 1, 1), (8, 4, 2, 2)})  # fmt: skip
+        cuts = {(mesh["pipeline_size"], *mesh["spatial_size"]) for mesh in found}
+        self.assertLessEqual({(1, 16, 8), (1, 128, 1), (8, 4, 4)}, cuts)
+        self.assertEqual({mesh["tensor_size"] for mesh in found}, {1})
 
     def test_the_keys_of_a_mesh_name_those_of_the_file_that_contradict_them(self):
         shared = self.config("shared", parallel={"zero_stage": 1, "dp_shard_size": 2, "dp_replicate_size": 2})

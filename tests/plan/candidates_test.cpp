@@ -172,7 +172,8 @@ TEST(Candidates, FewerRanksThanIslandsAreGivenUp) {
   const auto all = candidates(request);
   for (const Candidate& c : all) {
     EXPECT_EQ(c.refusal.empty(), c.arrangement.nodes == 2) << c.refusal;
-    if (c.refusal.empty()) EXPECT_EQ(c.arrangement.islands(), 8);
+    if (!c.refusal.empty()) continue;
+    EXPECT_EQ(c.arrangement.islands(), 8);
   }
   EXPECT_NE(all.front().refusal.find("4 ranks cannot make 8 islands"), std::string::npos) << all.front().refusal;
 

@@ -254,7 +254,7 @@ class Regression(unittest.TestCase):
         for refused in (
             self.train("deep", "ddpm", 2, parallel={"spatial_size": [2, 1]}, **keys)[1],
             ddpm("train", WORK / "deep.toml", "--dry-run", ranks=2, check=False),
-            ddpm("plan", WORK / "deep.toml", "--nodes", 1, "--gpus-per-node", 2, check=False),
+            ddpm("plan", WORK / "deep.toml", "--nodes", 1, "--gpus-per-node", 2, ranks=2, check=False),
         ):
             self.assertEqual(refused.returncode, 2, refused.stderr)
             (line,) = [line for line in refused.stderr.splitlines() if line.startswith("ddpm: error")]
