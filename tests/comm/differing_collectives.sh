@@ -30,8 +30,8 @@ expect other-type "rank 0 differs from others: call .*, MPI_Iallreduce(2 of MPI_
   "rank 1 differs from others: call .*, MPI_Iallreduce(2 of MPI_INT32_T, 4 bytes, sum)"
 expect other-half "rank 0 differs from others: call .*, MPI_Iallreduce(2 of a type of its own, 2 bytes, an operation of its own at" \
   "rank 1 differs from others: call .*, MPI_Iallreduce(2 of a type of its own, 2 bytes, an operation of its own at"
-expect ring-count "rank 0 differs from others: call .*, ring all_reduce(65536 of MPI_FLOAT, 4 bytes, sum)" \
-  "rank 1 differs from others: call .*, ring all_reduce(32768 of MPI_FLOAT, 4 bytes, sum)"
+expect ring-type "rank 0 differs from others: call .*, ring all_reduce(65536 of MPI_FLOAT, 4 bytes, sum)" \
+  "rank 1 differs from others: call .*, ring all_reduce(65536 of MPI_INT32_T, 4 bytes, sum)"
 expect ring-reduction "rank 0 differs from others: call .*, ring all_reduce(65536 of MPI_FLOAT, 4 bytes, sum)" \
   "rank 1 differs from others: call .*, ring all_reduce(65536 of MPI_FLOAT, 4 bytes, max)"
 expect window "rank 0 differs from others: call .*, MPI_Win_allocate_shared on a duplicate" \

@@ -32,12 +32,12 @@ void differ(ddpm::comm::Communicator& world, std::string_view how) {
     const bool half = how == "other-half";
     const DType type = half ? (first ? DType::f16 : DType::bf16) : (first ? DType::f32 : DType::i32);
     world.all_reduce({numbers.data(), 2, type}, ddpm::comm::ReduceOp::sum).wait();
-  } else if (how == "ring-count" || how == "ring-reduction") {
-    constexpr int64_t kRing = int64_t{1} << 16;  // the half of it, too, is large enough to travel in a ring
+  } else if (how == "ring-type" || how == "ring-reduction") {
+    constexpr int64_t kRing = int64_t{1} << 16;  // elements enough to travel in a ring
     std::vector<float> numbers(kRing);
-    const bool by_count = how == "ring-count";
-    const auto op = first || by_count ? ddpm::comm::ReduceOp::sum : ddpm::comm::ReduceOp::max;
-    world.all_reduce({numbers.data(), first || !by_count ? kRing : kRing / 2, DType::f32}, op).wait();
+    const bool by_type = how == "ring-type";
+    const auto op = first || by_type ? ddpm::comm::ReduceOp::sum : ddpm::comm::ReduceOp::max;
+    world.all_reduce({numbers.data(), kRing, first || !by_type ? DType::f32 : DType::i32}, op).wait();
   } else if (how == "window" || how == "freed-window") {
     MPI_Win window = MPI_WIN_NULL;
     void* memory = nullptr;
