@@ -74,7 +74,7 @@ slurm_code() {
   case $1 in
     0 | 75) signal= ;; # the others have done their work
   esac
-  printf '%d' $((${signal:+128 +} ${signal:-$1}))
+  if [ -n "$signal" ]; then printf '%d' $((128 + signal)); else printf '%d' "$1"; fi
 }
 
 # Reasons of exit code 5 that another start would find again, in the program's words.
