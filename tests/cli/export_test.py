@@ -12,16 +12,7 @@ import unittest
 
 import numpy as np
 import torch
-from diffusers import (
-    DDPMPipeline,
-    DiffusionPipeline,
-    DPMSolverMultistepScheduler,
-    EulerDiscreteScheduler,
-    HeunDiscreteScheduler,
-    KDPM2DiscreteScheduler,
-    LMSDiscreteScheduler,
-    UNet2DModel,
-)
+from diffusers import DDPMPipeline, DPMSolverMultistepScheduler, UNet2DModel
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 
@@ -161,34 +152,6 @@ class Export(unittest.TestCase):
         self.assertTrue(torch.equal(self.predict(pipeline.unet), self.predict(unet)))
         export(foreign / "unet", WORK / "bare")
         self.assertTrue(torch.equal(self.predict(DDPMPipeline.from_pretrained(WORK / "bare").unet), self.predict(unet)))
-
-    def test_a_folder_whose_scheduler_scales_is_no_pipeline(self):
-        """DDPMPipeline would neither start from its noise nor scale what the network is shown; the card's lines do both."""
-        unet = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet")
-        for scheduler in (EulerDiscreteScheduler(), HeunDiscreteScheduler(), LMSDiscreteScheduler(), KDPM2DiscreteScheduler()):
-            name = type(scheduler).__name__
-            DDPMPipeline(unet, scheduler).save_pretrained(WORK / name)
-            output = WORK / f"of-{name}"
-            export(WORK / name, output)
-            file = "scheduler/scheduler_config.json"
-            self.assertEqual((output / file).read_bytes(), (WORK / name / file).read_bytes())
-            for pipeline in (DiffusionPipeline, DDPMPipeline):
-                with self.assertRaisesRegex((AttributeError, ValueError), "ScaledInput"):
-                    pipeline.from_pretrained(output)
-            card = (output / "README.md").read_text()
-            self.assertNotIn("DDPMPipeline", card)
-            lines = card.split("```python\n")[1].split("```")[0].replace("PATH OF THIS FOLDER", str(output))
-            space = {}
-            torch.manual_seed(1)
-            exec(lines, space)  # noqa: S102
-            noise = torch.Generator().manual_seed(1)
-            x = torch.randn(1, 3, 16, 16, generator=noise) * space["scheduler"].init_noise_sigma
-            again = type(scheduler).from_pretrained(output, subfolder="scheduler")
-            again.set_timesteps(50)
-            for t in again.timesteps:
-                with torch.no_grad():
-                    x = again.step(unet.eval()(again.scale_model_input(x, t), t).sample, t, x).prev_sample
-            torch.testing.assert_close(space["images"], x)
 
     def test_the_script_of_a_folder_says_what_it_wants(self):
         """Before it loads PyTorch: with any argument that it cannot use, and where it was moved away from the model."""

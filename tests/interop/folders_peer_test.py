@@ -18,10 +18,13 @@ from diffusers import (
     DDIMScheduler,
     DDPMPipeline,
     DDPMScheduler,
+    DiffusionPipeline,
     DPMSolverMultistepScheduler,
     DPMSolverSinglestepScheduler,
     EulerDiscreteScheduler,
     HeunDiscreteScheduler,
+    KDPM2DiscreteScheduler,
+    LMSDiscreteScheduler,
     ScoreSdeVeScheduler,
     UnCLIPScheduler,
     UniPCMultistepScheduler,
@@ -106,6 +109,34 @@ class Folders(unittest.TestCase):
         for word in words:
             self.assertIn(word, line)
         return line
+
+    def test_a_folder_whose_scheduler_scales_is_no_pipeline(self):
+        """DDPMPipeline would neither start from its noise nor scale what the network is shown; the card's lines do both."""
+        for scheduler in (EulerDiscreteScheduler(), HeunDiscreteScheduler(), LMSDiscreteScheduler(), KDPM2DiscreteScheduler()):
+            name = type(scheduler).__name__
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            DDPMPipeline(self.unet, scheduler).save_pretrained(WORK / name)
+            output = WORK / f"of-{name}"
+            ddpm("checkpoint", "export", WORK / name, "--output", output)
+            file = "scheduler/scheduler_config.json"
+            self.assertEqual((output / file).read_bytes(), (WORK / name / file).read_bytes())
+            for pipeline in (DiffusionPipeline, DDPMPipeline):
+                with self.assertRaisesRegex((AttributeError, ValueError), "ScaledInput"):
+                    pipeline.from_pretrained(output)
+            card = (output / "README.md").read_text()
+            self.assertNotIn("DDPMPipeline", card)
+            lines = card.split("```python\n")[1].split("```")[0].replace("PATH OF THIS FOLDER", str(output))
+            space = {}
+            torch.manual_seed(1)
+            exec(lines, space)  # noqa: S102
+            noise = torch.Generator().manual_seed(1)
+            x = torch.randn(1, 3, 16, 16, generator=noise) * space["scheduler"].init_noise_sigma
+            again = type(scheduler).from_pretrained(output, subfolder="scheduler")
+            again.set_timesteps(50)
+            for t in again.timesteps:
+                with torch.no_grad():
+                    x = again.step(self.unet(again.scale_model_input(x, t), t).sample, t, x).prev_sample
+            torch.testing.assert_close(space["images"], x)
 
     def test_weights_in_several_files(self):
         folder = self.save("sharded", max_shard_size="60KB")

@@ -3,8 +3,7 @@
 
     python make_golden.py    # rewrites schedules.json, trajectories.json, solvers.json and random.json beside it
 
-Random numbers come from the Philox 4x32-10 below, written from the paper and NumPy's float64 functions: the C++ side
-draws its own.
+Random numbers come from golden_noise.py: the C++ side draws its own.
 """
 
 import importlib
@@ -13,7 +12,6 @@ import json
 import pathlib
 import tempfile
 
-import numpy as np
 import torch
 from diffusers import (
     DDIMScheduler,
@@ -30,12 +28,19 @@ from diffusers import (
 )
 from diffusers.schedulers import scheduling_ddim, scheduling_ddpm
 from diffusers.training_utils import compute_snr
+from golden_noise import (
+    FIRST_IMAGE,
+    NOISE,
+    OFFSET_NOISE,
+    SAMPLE_INITIAL,
+    SAMPLE_STEP,
+    SEED,
+    TIMESTEP,
+    image_normals,
+    philox,
+)
 
 HERE = pathlib.Path(__file__).parent
-SHAPE = (2, 3, 3, 2)
-SEED = 20_240_607_123  # more than 32 bits
-FIRST_IMAGE = 5
-TIMESTEP, NOISE, SAMPLE_INITIAL, SAMPLE_STEP, OFFSET_NOISE = 4, 5, 7, 8, 10
 
 TRAINED_BETAS = [0.01, 0.02, 0.03, 0.05, 0.08, 0.13, 0.21, 0.34]
 SCHEDULES = {
@@ -49,32 +54,6 @@ SCHEDULES = {
     "squaredcos_zero_snr": {"beta_schedule": "squaredcos_cap_v2", "rescale_betas_zero_snr": True},
 }
 PREDICTIONS = ["epsilon", "sample", "v_prediction"]
-
-
-def philox(seed, stream, step, position, blocks):
-    """uint32 [4 * blocks]: Salmon et al. 2011, counter {block, position, step, stream}."""
-    mask = np.uint64(0xFFFFFFFF)
-    x = [np.arange(blocks, dtype=np.uint64)] + [np.full(blocks, v, np.uint64) for v in (position, step, stream)]
-    key = [np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32)]
-    for _ in range(10):
-        a, b = np.uint64(0xD2511F53) * x[0], np.uint64(0xCD9E8D57) * x[2]
-        shift = np.uint64(32)
-        x = [(b >> shift) ^ x[1] ^ key[0], b & mask, (a >> shift) ^ x[3] ^ key[1], a & mask]
-        key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
-    return np.stack(x, axis=1).reshape(-1)
-
-
-def normals(stream, step, position, count):
-    """float32 [count]: Box-Muller on pairs of words."""
-    u = (philox(SEED, stream, step, position, (count + 3) // 4).astype(np.float64) + 0.5) / 2.0**32
-    radius, angle = np.sqrt(-2.0 * np.log(u[0::2])), 2.0 * np.pi * u[1::2]
-    z = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).reshape(-1)
-    return z[:count].astype(np.float32)
-
-
-def image_normals(stream, step, first, shape=SHAPE):
-    size = int(np.prod(shape[1:]))
-    return torch.from_numpy(np.stack([normals(stream, step, first + i, size) for i in range(shape[0])])).reshape(shape)
 
 
 def numbers(tensor):
