@@ -11,7 +11,8 @@ constexpr int64_t kPixels = 16;
 
 TEST(SampleGroups, SmallSetsHaveWorkForSixteenRanks) {
   for (const int64_t samples : {1, 2, 9, 15, 16}) EXPECT_EQ(sample_shards(samples, kPixels, kSmall), samples);
-  for (int64_t samples = 17; samples <= 300; ++samples) EXPECT_GE(sample_shards(samples, kPixels, kSmall), 9) << samples;
+  for (int64_t samples = 17; samples <= 300; ++samples)
+    EXPECT_GE(sample_shards(samples, kPixels, kSmall), 9) << samples;
   EXPECT_EQ(sample_shards(32, kPixels, kSmall), 16);
   EXPECT_EQ(sample_shards(48, kPixels, kSmall), 16);
 }
