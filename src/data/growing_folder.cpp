@@ -123,8 +123,8 @@ void GrowingFolder::expect_made_by(std::string_view made_by) const {
   if (files_.exists(file)) {
     const std::string before = files_.read(file, kMostMadeBy);
     if (before == made_by) return;
-    int64_t finished = 0;
-    for (int64_t i = 0; i < shards(); ++i) finished += static_cast<int64_t>(files_.exists(note_file(i)));
+    const auto is_note = [](const std::string& name) { return name.ends_with(".json"); };
+    const int64_t finished = std::ranges::count_if(files_.list(file.parent_path()), is_note);
     if (finished > 0) {
       const auto [was, is] = first_difference(before, made_by);
       throw base::OutputError(
@@ -133,6 +133,7 @@ void GrowingFolder::expect_made_by(std::string_view made_by) const {
           partial_.string(), base::counted(finished, "shard"), was, is);
     }
   }
+  files_.create_directories(file.parent_path());
   base::write_atomically(files_, file, made_by);
 }
 
@@ -150,10 +151,10 @@ void GrowingFolder::begin(const NeededSpace& needed, std::string_view made_by) {
   const bool resumes = files_.exists(partial_);
   files_.create_directories(partial_);
   lock_.emplace(partial_, FolderLock::Kind::exclusive);
-  clear_leftovers();
   try {
+    if (!made_by.empty()) expect_made_by(made_by);  // before shards of another number of them go
+    clear_leftovers();
     check_space(needed);
-    if (!made_by.empty()) expect_made_by(made_by);
   } catch (const base::OutputError&) {
     if (!resumes) discard();  // what an earlier command has done is kept
     throw;

@@ -151,6 +151,21 @@ TEST_F(GrowingFolderTest, AnotherNumberOfShardsBeginsAnew) {
   EXPECT_FALSE(fs::exists(folder.path() / "shard-00000-of-00002.h5"));
 }
 
+TEST_F(GrowingFolderTest, AnotherCommandWithAnotherNumberOfShardsTakesNothingAway) {
+  {
+    GrowingFolder earlier = place();
+    earlier.begin(kLittle, "samples 2\n");
+    finish(earlier, 0, "first");
+  }
+  {
+    GrowingFolder other = place(3);
+    EXPECT_THROW(other.begin(kLittle, "samples 3\n"), base::OutputError);
+  }
+  GrowingFolder folder = place();
+  folder.begin(kLittle, "samples 2\n");
+  EXPECT_TRUE(folder.note_of(0, "made of this"));
+}
+
 TEST_F(GrowingFolderTest, ShardsMayLieInAFolderOfTheirOwn) {
   const std::vector<std::string> names = {"shard-00000-of-00001.h5", "validation/shard-00000-of-00001.h5"};
   {
