@@ -135,7 +135,7 @@ Launcher launched_by(const Environment& environment) {
 
 std::string launcher_name(const Environment& environment) {
   const Launcher launcher = launched_by(environment);
-  const std::string name(base::name_of(launcher));
+  std::string name(base::name_of(launcher));
   if (launcher != Launcher::srun && launcher != Launcher::flux) return name;
   const std::string job = job_number(environment);
   return fmt::format("{} (job {})", name, job.empty() ? "?" : job);

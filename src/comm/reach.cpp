@@ -115,6 +115,7 @@ class FirstHost {
     }
     host_lines().copy(names[0].data(), kNameBytes - 1);
     std::vector<std::string> lines;
+    lines.reserve(names.size());
     for (const Name& name : names) lines.emplace_back(name.data());
     const std::vector<std::string> nodes = node_names(lines);
     std::vector<int> firsts;

@@ -88,10 +88,10 @@ class SinglestepSampler : public LambdaSampler {
                   const ModelCall& model) override {
     const at::Tensor sample = given.to(at::kDouble);
     const at::Tensor image = denoised(config(), point(index), sample, model);
-    const at::Tensor next = is_first_order(index)
-                                ? first_order(point(index), point(index + 1), sample, image)
-                                : second_order(config().solver.solver_type, point(index - 1), point(index + 1), begin_,
-                                               begin_image_, slope_of(index, image));
+    at::Tensor next = is_first_order(index)
+                          ? first_order(point(index), point(index + 1), sample, image)
+                          : second_order(config().solver.solver_type, point(index - 1), point(index + 1), begin_,
+                                         begin_image_, slope_of(index, image));
     if (is_first_order(index)) {
       begin_ = sample;
       begin_image_ = image;

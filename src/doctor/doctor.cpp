@@ -158,6 +158,7 @@ Diagnosis examine(const run::Runtime& runtime, const DoctorOptions& options,
   Diagnosis diagnosis;
   const auto greetings = exchange_greetings(world, make_greeting(text_of(options), runtime.session.node_name()));
   std::vector<std::string> hosts;
+  hosts.reserve(greetings.size());
   for (const Greeting& greeting : greetings) hosts.emplace_back(greeting.host.data());
   diagnosis.survey = make_survey(hosts);
   diagnosis.findings = judge_greetings(greetings);

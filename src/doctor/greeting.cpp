@@ -41,11 +41,13 @@ std::vector<Greeting> exchange_greetings(comm::Communicator& world, const Greeti
 
 std::vector<Finding> judge_greetings(const std::vector<Greeting>& all) {
   std::vector<std::string> hosts;
+  hosts.reserve(all.size());
   for (const Greeting& one : all) hosts.emplace_back(one.host.data());
   std::vector<Finding> findings;
   const auto expect_same = [&](const std::function<std::string(const Greeting&)>& value, const std::string& what,
                                const std::string& advice) {
     std::vector<std::string> values;
+    values.reserve(all.size());
     for (const Greeting& one : all) values.push_back(value(one));
     const auto groups = group_ranks(values, hosts);
     if (groups.size() < 2) return;

@@ -134,14 +134,14 @@ bool may_differ(std::string_view variable) {
 }
 
 const std::string& program_hash() {
-  static const std::string hash = [] {
+  static const std::string kHash = [] {
     try {
       return base::sha256_file("/proc/self/exe");
     } catch (const base::OutputError&) {
       return std::string("unreadable");
     }
   }();
-  return hash;
+  return kHash;
 }
 
 ProcessFacts process_facts() {
