@@ -9,7 +9,8 @@ a run that nothing has disturbed, bit for bit.
     tests/soak.py --launcher "srun --mpi=pmix --kill-on-bad-exit=1" --work /scratch/me/soak    in an allocation of a real one
 
 Prints what was done and what it has cost; docs/fault-tolerance.md explains the figures. Exit code 0: nothing was lost; 1: something
-was, and is named; 2: the soak cannot be done here, or more than a tenth of its faults found nothing that they could hit. It ends all processes that it has started, by their numbers.
+was, and is named; 2: the soak cannot be done here, or more than a tenth of its faults found nothing that they could hit. It ends all
+processes that it has started, by their numbers.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from ddpm_run import make_dataset, metrics, write_config  # noqa: E402
 from disk import Disk, with_own_mounts  # noqa: E402
 from launcher import without_launchers  # noqa: E402
 from record import Acknowledged, Record  # noqa: E402
-from schedule import KINDS, schedule  # noqa: E402
+from schedule import KINDS, Pending, schedule  # noqa: E402
 
 ENDLESS = 10_000_000  # steps
 DISK_MIB = 512
@@ -103,25 +104,15 @@ class Soak:
         self.config(self.run)
         self.began = time.monotonic()
         self.begin()
-        faults, left_out, tried_since = list(faults), 0, None
-        patience = max(self.args.failure_every, FAULT_PATIENCE_S)
+        pending = Pending(faults, max(self.args.failure_every, FAULT_PATIENCE_S))
         while self.now < seconds:
             self.tend()
             if self.now > 30 * len(self.loads):
                 self.loads.append(os.getloadavg()[0])
-            if faults and self.now >= faults[0].at:
-                tried_since = self.now if tried_since is None else tried_since
-                done = self.inject(faults[0])
-                if not done and self.now > tried_since + patience:
-                    left_out += 1
-                    print(f"{self.now:8.1f} s  {faults[0].kind} found nothing in {patience:g} s that it could hit: left out", flush=True)
-                    done = True
-                if done:
-                    faults.pop(0)
-                    tried_since = None
+            pending.tend(self.now, self.inject)
             time.sleep(0.03)
         self.record.look(self.now)
-        return self.now, left_out, len(faults)
+        return self.now, pending.left_out, len(pending.faults)
 
     def tend(self):
         self.record.look(self.now)

@@ -126,8 +126,7 @@ std::vector<Estimate> estimates_of(const Evidence& evidence, std::span<const Sta
 std::vector<Estimate> estimates_of(const BlockSums& set, std::span<const Statistic> statistics) {
   std::vector<Estimate> estimates;
   for (const LeftOut& number : left_out_of(set, std::nullopt, statistics)) {
-    const VarianceTerm term = jackknife_variance(number.without);
-    estimates.push_back(estimate_of(number.whole, std::span(&term, 1), set.units()));
+    estimates.push_back(estimate_of(number, set.units()));
   }
   return estimates;
 }

@@ -73,4 +73,9 @@ Estimate combine(std::span<const Side> sides, bool same_units, int64_t units) {
   return estimate;
 }
 
+Estimate estimate_of(const LeftOut& number, int64_t units) {
+  const Side side{.sets = {number}};
+  return combine(std::span(&side, 1), /*same_units=*/false, units);
+}
+
 }  // namespace ddpm::eval

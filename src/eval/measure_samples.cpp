@@ -36,9 +36,7 @@ Metric metric_of(const std::string& name, const std::string& variable, const Est
 
 /// A number whose error is partly that of units which other sample sets share.
 Measured of_shared(const std::string& name, const std::string& space, const LeftOut& number, int64_t units) {
-  const Side side{.sets = {number}};
-  return {.metric = metric_of(name, space, combine(std::span(&side, 1), /*same_units=*/false, units)),
-          .sets = {number}};
+  return {.metric = metric_of(name, space, estimate_of(number, units)), .sets = {number}};
 }
 
 /// What is of the samples beside what is of other pictures.

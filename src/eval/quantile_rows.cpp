@@ -59,11 +59,7 @@ std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& 
   const VariableSums& variable = *source.variable;
   const std::vector<Statistic> up_to = shares_up_to(variable.samples);
   std::vector<std::vector<LeftOut>> shares;
-  std::vector<std::vector<Estimate>> errors;
-  for (const BlockSums& set : evidence.a) {
-    shares.push_back(left_out_of(set, std::nullopt, up_to));
-    errors.push_back(estimates_of(set, up_to));
-  }
+  for (const BlockSums& set : evidence.a) shares.push_back(left_out_of(set, std::nullopt, up_to));
   const BlockSums& of_data = variable.data_apart ? *evidence.data : evidence.a.front();
   const std::vector<Estimate> data_shares = estimates_of(of_data, shares_up_to(variable.data));
   std::vector<Metric> rows;
@@ -73,8 +69,8 @@ std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& 
     std::vector<Estimate> quantiles;
     for (std::size_t set = 0; set < shares.size(); ++set) {
       of_shares.push_back(shares[set][s]);
-      share_errors.push_back(errors[set][s]);
-      quantiles.push_back(woodruff(*source.sets[set], kShares[s], errors[set][s]));
+      share_errors.push_back(estimate_of(shares[set][s], evidence.a[set].units()));
+      quantiles.push_back(woodruff(*source.sets[set], kShares[s], share_errors.back()));
     }
     const Estimate reference = woodruff(*source.data, kShares[s], data_shares[s]);
     Metric row{.name = "quantile", .variable = variable.name, .level = {}, .unit = variable.unit, .estimate = {}};

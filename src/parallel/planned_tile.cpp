@@ -44,31 +44,17 @@ void ChannelTraffic::add(const at::Tensor& x) {
   bytes += x.numel() * static_cast<int64_t>(x.element_size());
 }
 
-TileTraffic& TileTraffic::operator+=(const TileTraffic& other) {
-  messages += other.messages;
-  bytes += other.bytes;
-  traded_messages += other.traded_messages;
-  traded_bytes += other.traded_bytes;
+TileTraffic& TileTraffic::add(const TileTraffic& other, int64_t times) {
+  messages += times * other.messages;
+  bytes += times * other.bytes;
+  traded_messages += times * other.traded_messages;
+  traded_bytes += times * other.traded_bytes;
   return *this;
 }
 
-TileTraffic& TileTraffic::operator-=(const TileTraffic& other) {
-  messages -= other.messages;
-  bytes -= other.bytes;
-  traded_messages -= other.traded_messages;
-  traded_bytes -= other.traded_bytes;
-  return *this;
-}
-
-ChannelTraffic& ChannelTraffic::operator+=(const ChannelTraffic& other) {
-  sums += other.sums;
-  bytes += other.bytes;
-  return *this;
-}
-
-ChannelTraffic& ChannelTraffic::operator-=(const ChannelTraffic& other) {
-  sums -= other.sums;
-  bytes -= other.bytes;
+ChannelTraffic& ChannelTraffic::add(const ChannelTraffic& other, int64_t times) {
+  sums += times * other.sums;
+  bytes += times * other.bytes;
   return *this;
 }
 

@@ -24,8 +24,8 @@ struct TileTraffic {
   /// Counts so many elements like those of x.
   void add(const at::Tensor& x, int64_t elements, int64_t in_messages = 1);
   void add_traded(const at::Tensor& piece);
-  TileTraffic& operator+=(const TileTraffic& other);
-  TileTraffic& operator-=(const TileTraffic& other);
+  /// Adds another count so many times; -1 takes it away.
+  TileTraffic& add(const TileTraffic& other, int64_t times = 1);
 };
 
 /// Sums over the ranks that hold parts of the same blocks.
@@ -34,8 +34,7 @@ struct ChannelTraffic {
   int64_t bytes = 0;  ///< that are summed
 
   void add(const at::Tensor& x);
-  ChannelTraffic& operator+=(const ChannelTraffic& other);
-  ChannelTraffic& operator-=(const ChannelTraffic& other);
+  ChannelTraffic& add(const ChannelTraffic& other, int64_t times = 1);
 };
 
 class PlannedTile final : public Tile {

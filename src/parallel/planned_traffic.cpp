@@ -9,8 +9,8 @@ namespace ddpm::parallel {
 namespace {
 
 RankTraffic operator-(RankTraffic after, const RankTraffic& before) {
-  after.tiles -= before.tiles;
-  after.channels -= before.channels;
+  after.tiles.add(before.tiles, -1);
+  after.channels.add(before.channels, -1);
   return after;
 }
 
@@ -61,8 +61,8 @@ class UnitTraffic final : public nn::UnitExecutor, public nn::SavedTensorHandler
 }  // namespace
 
 RankTraffic& RankTraffic::operator+=(const RankTraffic& other) {
-  tiles += other.tiles;
-  channels += other.channels;
+  tiles.add(other.tiles);
+  channels.add(other.channels);
   return *this;
 }
 

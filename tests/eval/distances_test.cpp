@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -136,10 +135,7 @@ TEST(Neighbours, TellCopiesFromNewPictures) {
   const at::Tensor copies = train.slice(0, 0, 200) + normals(200, 8, 10).to(at::kFloat) * 0.05;
   const Memorisation honest = find_memorised(world(), fresh, rows_of(train), held_out);
   const Memorisation copied = find_memorised(world(), at::cat({fresh, copies}), rows_of(train), held_out);
-  const auto nearer = [](const Memorisation& found) {
-    const Side side{.sets = {*found.nearer}};
-    return combine(std::span(&side, 1), /*same_units=*/false, /*units=*/200);
-  };
+  const auto nearer = [](const Memorisation& found) { return estimate_of(*found.nearer, std::ssize(found.distances)); };
   EXPECT_NEAR(nearer(honest).value, 0.5, 4.0 * nearer(honest).standard_error);
   EXPECT_GT(nearer(copied).value, 0.5 + 4.0 * nearer(copied).standard_error);
   EXPECT_GT(mean_of(copied.copies).value, 0.6);

@@ -30,6 +30,27 @@ class Fault:
         return things[int(self.draw * len(things))]
 
 
+class Pending:
+    """The faults that are still to come, in their order. One that has found nothing to hit for `patience` seconds is left out."""
+
+    def __init__(self, faults, patience):
+        self.faults, self.patience = list(faults), patience
+        self.left_out, self._tried_since = 0, None
+
+    def tend(self, now, inject):
+        """Has the next one happen, if its time has come and `inject` finds something that it can hit."""
+        if not self.faults or now < self.faults[0].at:
+            return
+        self._tried_since = now if self._tried_since is None else self._tried_since
+        if not inject(self.faults[0]):
+            if now <= self._tried_since + self.patience:
+                return
+            self.left_out += 1
+            print(f"{now:8.1f} s  {self.faults[0].kind} found nothing in {self.patience:g} s that it could hit: left out", flush=True)
+        self.faults.pop(0)
+        self._tried_since = None
+
+
 def schedule(seed, seconds, every, kinds):
     """One fault in each stretch of `every` seconds, in its middle half. All kinds come equally often, in a new order each time."""
     chance = random.Random(f"soak {seed}")
