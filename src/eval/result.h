@@ -27,7 +27,7 @@ namespace ddpm::eval {
 
 inline constexpr int kResultFormat = 1;
 
-struct Metric {
+struct Metric {               // NOLINT(bugprone-exception-escape): nlohmann::ordered_json moves without exceptions
   std::string name;           ///< "crps"; lower case, words joined by underscores
   std::string variable = {};  ///< which variable of the field; "": all of them
   base::OrderedJson level;    ///< what the name has several of: a wave number, a threshold, a quartile; null: nothing
