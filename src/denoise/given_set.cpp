@@ -117,7 +117,7 @@ void expect_like_trained(const data::Dataset& dataset, const LoadedModel& model,
                                                  fmt::join(seen->shape, ", "), data::numpy_name(seen->dtype)),
                                fmt::join(wanted, ", "), data::numpy_name(trained->dtype));
     }
-    if (is_named(*trained)) expect_same_variables(sets, *seen, *trained, VariableRule::names);
+    if (is_named(*trained) && is_named(*seen)) expect_same_variables(sets, *seen, *trained, VariableRule::names);
   }
   if (labelled) {
     expect_known_labels(dataset, model.unet->config());
