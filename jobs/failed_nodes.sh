@@ -20,6 +20,10 @@ log_begin=$(($(wc -c <"$job_log") + 1))
 # Slurm takes the number of an array's last task alone for all of its tasks.
 this_job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-${SLURM_JOB_ID:-}}
 
+# After so many starts in a row that did not come to train, what ends them is no node: memory, say, or a limit of time. (Starts
+# that train and make no checkpoint are counted by the program.)
+readonly max_starts_in_vain=10
+
 # Seconds after which a busy controller is asked once more: a minute in all.
 readonly pauses=(2 4 8 16 30)
 
@@ -84,6 +88,14 @@ readonly final_reasons='without reaching another checkpoint|ranks, but MPI found
 # no file tells no reason, and does not come back by itself.
 may_pass() {
   [ "$job_log" != /dev/null ] && ! grep -qE "^ddpm: error: .*($final_reasons)" < <(said_by_start)
+}
+
+# How many starts in a row, this one the last, ended before the program said that it trains.
+starts_in_vain() {
+  awk '
+    / job [^ ]+ (\(task [^)]*\) )?on [^ ]+, start [0-9]+: / { starts++ }
+    /^ddpm: (starting|resuming) / && !/^ddpm: resuming with / { starts = 0 }
+    END { print starts + 0 }' "$job_log"
 }
 
 # The node on which this start has lost a rank, if that is known: the one whose rank hangs, or whose device or adapter has
@@ -203,6 +215,10 @@ slurm_failure() {
     RUNNING | '') ;;
     *) return ;;
   esac
+  if [ "$(starts_in_vain)" -ge "$max_starts_in_vain" ]; then
+    printf '%d starts in a row ended before training began: not once more\n' "$max_starts_in_vain" >&2
+    return
+  fi
   lost=$(node_of_lost_rank)
   if [ -n "$lost" ]; then
     remember_node "$lost"

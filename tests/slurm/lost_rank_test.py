@@ -150,8 +150,9 @@ class FailedNodes(unittest.TestCase):
                 (self.here / "said").write_text(said)
                 self.assertEqual(self.call('cat "$HERE/said" >&2; node_of_lost_rank'), node)
 
-    def train(self, code, said, to_log=True, **variables):
-        """A job whose training says something and ends with a code. Returns the job's own code and whether it was put back."""
+    def train(self, code, said, to_log=True, before="", **variables):
+        """A job whose training says something and ends with a code, and whose log had something before. Returns the job's own code and
+        whether it was put back."""
         self.script("srun", '#!/bin/sh\ncat "$HERE/said" >&2\nexit "$CODE"\n')
         self.script("ddpm", "#!/bin/sh\n")
         self.script("sleep", "#!/bin/sh\nexec /usr/bin/sleep 0.01\n")
@@ -163,7 +164,7 @@ class FailedNodes(unittest.TestCase):
         (self.here / "said").write_text(said)
         for left in ("requeued", "asked", "pid"):
             (self.here / left).unlink(missing_ok=True)
-        self.log.write_text("")
+        self.log.write_text(before)
         with self.log.open("a") if to_log else open(os.devnull, "a") as log:
             job = subprocess.Popen(["bash", SOURCE / "jobs/train.sbatch", "my.toml"], env=environment, stdout=log, stderr=log)
             (self.here / "pid").write_text(str(job.pid))
@@ -206,6 +207,17 @@ class FailedNodes(unittest.TestCase):
     def test_a_job_without_a_log_does_not_go_back_for_reasons_that_nobody_can_read(self):
         self.assertEqual(self.train(5, "", to_log=False), (5, False))
         self.assertEqual(self.train(9, "", to_log=False), (75, True))
+
+    def test_starts_that_never_come_to_train_end_after_some(self):
+        start = "2026-11-30 05:00:00: job 7 on node1,node2, start 1: my.toml\n"
+        resumed = "ddpm: resuming run: 10 parameters, 20 images, steps 3 to 99\n"
+        for before, said, again in (
+            (8 * start, "", True), (9 * start, "", False), (9 * start, "ddpm: resuming with parallel.zero_stage = 1 (was 0)\n", False),
+            (9 * start, resumed, True), (5 * start + resumed + 4 * start, "", True),
+        ):  # fmt: skip
+            with self.subTest(before=before.count(start), said=said):
+                self.assertEqual(self.train(137, said, before=before), (75, True) if again else (137, False), self.log.read_text())
+                self.assertEqual("10 starts in a row ended before training began: not once more" in self.log.read_text(), not again)
 
     def test_a_busy_controller_is_asked_again(self):
         killed = "srun: error: node2: task 1: Killed\n"
