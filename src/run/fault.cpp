@@ -103,8 +103,8 @@ double minutes_since_start() {
 void describe(config::Section& section, FaultConfig& c) {
   section
       .key("init_timeout_s", c.init_timeout_s,
-           "Seconds from MPI's start to the first step before a rank that is not there ends the job with exit code 5; "
-           "0: no limit, also below.",
+           "Longest seconds for which a rank gets nothing done between MPI's start and the first step, where reading, "
+           "writing and building the model are progress; then the job ends with exit code 5. 0: no limit, also below.",
            {.min = 0.0})
       .key("step_timeout_s", c.step_timeout_s,
            "Longest seconds for each part of a step (images, model, gradients, update), or a sampler's step.",
@@ -159,7 +159,7 @@ comm::Phase phase_of(engine::RunPhase phase, const FaultConfig& c) {
   };
   switch (phase) {
     case engine::RunPhase::start:
-      return {.name = "starting", .deadline_s = c.init_timeout_s, .key = "fault.init_timeout_s"};
+      return {.name = "starting", .deadline_s = c.init_timeout_s, .key = "fault.init_timeout_s", .by_progress = true};
     case engine::RunPhase::images:
       return step("reading images");
     case engine::RunPhase::model:

@@ -273,6 +273,18 @@ class Hanging(unittest.TestCase):
             self.expect_late(job, 1, "starting", "fault.init_timeout_s")
         self.assertFalse((job.run / "checkpoints").exists())
 
+    def test_a_slow_start_that_gets_on_may_take_longer_than_the_deadline(self):
+        # A slow file system: each read of a file of the set takes a part of the deadline.
+        shards = sorted(self.dataset.glob("*.h5"))
+        slow = ["strace", "-f", "-qq", "-o", "/dev/null", *(word for shard in shards for word in ("-P", str(shard)))]
+        slow += ["-e", "trace=pread64", "-e", "inject=pread64:delay_enter=400000:when=1..60"]
+        with Job("slow-data", self.dataset, 2, last_rank=slow, fault={"init_timeout_s": self.DEADLINE_S}, train={"steps": 2}) as job:
+            begun = time.monotonic()
+            code, said = job.end(120)
+            self.assertEqual(code, 0, said)
+            self.assertNotIn("late", said)
+            self.assertGreater(time.monotonic() - begun, 2 * self.DEADLINE_S)
+
     def test_a_validation_has_its_own_deadline(self):
         # The first step's loss is written with its validation's: a rank that stops before it stops in the validation,
         # which takes far longer than the step, but not so long as its deadline, on a busy machine either.
