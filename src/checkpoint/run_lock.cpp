@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/pulse.h"
 #include "checkpoint/process_start.h"
 #include "comm/collectives.h"
 
@@ -61,14 +63,19 @@ Seconds age_of(base::FileSystem& files, const base::Path& path) {
                  1e-9 * static_cast<double>(now.stamp.nanoseconds - written.stamp.nanoseconds));
 }
 
-/// Whether the lock stays as it is for two renewals: files' times alone may be wrong where clients stamp them.
-bool stays(const base::FileSystem& files, const base::Path& path, const std::string& text, const LockTiming& timing) {
-  const auto end = base::Clock::now() + timing.watch;
+enum class Watched : uint8_t { unchanged, changed, gone };
+
+/// What becomes of the lock within `time`.
+Watched watch(const base::FileSystem& files, const base::Path& path, const std::string& text, Seconds time) {
+  const auto end = base::Clock::now() + std::chrono::duration_cast<base::Clock::duration>(time);
   while (base::Clock::now() < end) {
-    std::this_thread::sleep_for(std::min(timing.watch / 10, std::chrono::milliseconds(1000)));
-    if (read_text(files, path) != text) return false;
+    std::this_thread::sleep_for(std::min(time / 10, Seconds(1.0)));
+    const std::optional<std::string> now = read_text(files, path);
+    if (!now) return Watched::gone;
+    if (*now != text) return Watched::changed;
+    base::pulse();
   }
-  return true;
+  return Watched::unchanged;
 }
 
 /// Takes a lock away. Two starters may try at once: the rename lets one win, and the text tells it whether it moved the
@@ -123,15 +130,23 @@ std::unique_ptr<LockLease> create_lock(base::FileSystem& files, const base::Path
       std::clamp((stale - age).count(), 0.0, stale.count()));
 }
 
-/// Throws unless the lock with `text` has not been renewed for too long, or its owner is surely gone.
-void expect_free(base::FileSystem& files, const base::Path& path, const LockOwner& owner, const std::string& text,
-                 const LockOwner& self, const LockTiming& timing, const base::Logger& logger) {
-  if (is_gone(owner, self)) return;
+/// Whether the lock with `text` may be taken away: its owner is surely gone, or has not renewed it for too long. False
+/// where it has vanished meanwhile. Throws where its owner lives; a batch job, behind which others may wait in a chain,
+/// finds that out, and others leave it to their users.
+bool may_take(base::FileSystem& files, const base::Path& path, const LockOwner& owner, const std::string& text,
+              const LockOwner& self, const LockTiming& timing, const base::Logger& logger) {
+  if (is_gone(owner, self)) return true;
   const Seconds age = age_of(files, path);
-  if (age < timing.stale) refuse(path, owner, age, timing);
+  if (age == Seconds::max()) return false;
+  if (age < timing.stale && self.job_id.empty()) refuse(path, owner, age, timing);
+  // Files' times alone may be wrong, where clients stamp them.
+  const Seconds stale = timing.stale;
+  const Seconds time = std::clamp(stale - age, Seconds::zero(), stale) + timing.watch;
   logger.warn("{}: not renewed for {:.0f} s by {}; watching it for {:.0f} s before it is taken over", path.string(),
-              age.count(), described(owner), Seconds(timing.watch).count());
-  if (!stays(files, path, text, timing)) refuse(path, owner, Seconds::zero(), timing);
+              std::max(age.count(), 0.0), described(owner), time.count());
+  const Watched seen = watch(files, path, text, time);
+  if (seen == Watched::changed) refuse(path, owner, Seconds::zero(), timing);
+  return seen == Watched::unchanged;
 }
 
 /// Rank 0's part of acquire.
@@ -140,7 +155,7 @@ std::unique_ptr<LockLease> take(base::FileSystem& files, const base::Path& path,
   for (int attempt = 0; files.exists(path); ++attempt) {
     const std::optional<std::string> text = read_text(files, path);
     const std::optional<LockOwner> owner = owner_in(text);
-    if (!options.force && owner) expect_free(files, path, *owner, *text, self, options.timing, logger);
+    if (!options.force && owner && !may_take(files, path, *owner, *text, self, options.timing, logger)) continue;
     if (!owner && (!text || (!options.force && attempt < kTornAttempts))) {
       std::this_thread::sleep_for(kTornPause);
       continue;

@@ -34,6 +34,10 @@ int64_t dead_process() {
 
 class RunLockTest : public StoreTest {
  protected:
+  void SetUp() override {
+    for (const char* job : {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_ENCLOSING_ID", "FLUX_JOB_ID"}) unsetenv(job);
+    StoreTest::SetUp();
+  }
   RunLock acquire(const LockOptions& options = {}) {
     return RunLock::acquire(*files_, world(), run_, logger_, options);
   }
@@ -225,6 +229,40 @@ TEST_F(RunLockTest, AnOldLockThatIsRenewedWhileItIsWatchedIsRefused) {
   expect_refused("on another-host", {.timing = {.watch = std::chrono::milliseconds(2000)}});
   done = true;
   owner.join();
+}
+
+TEST_F(RunLockTest, ABatchJobWaitsUntilALockIsStale) {
+  setenv("PBS_JOBID", "18.server", 1);
+  leave_lock(std::chrono::seconds(0));
+  const auto begun = std::chrono::steady_clock::now();
+  acquire({.timing = {.stale = std::chrono::milliseconds(400), .watch = std::chrono::milliseconds(100)}}).release();
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(400));
+  EXPECT_FALSE(locked());
+  unsetenv("PBS_JOBID");
+}
+
+TEST_F(RunLockTest, ABatchJobIsRefusedWhenTheOwnerRenewsItsLockAndStartsWhenTheOwnerEnds) {
+  setenv("PBS_JOBID", "18.server", 1);
+  for (const bool ends : {false, true}) {
+    leave_lock(std::chrono::seconds(0));
+    std::thread owner([&] {
+      if (world().rank() != 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      if (ends) {
+        std::filesystem::remove(lock());
+      } else {
+        test::write_text(lock(), test::read_text(lock()) + "renewed 6\n");
+      }
+    });
+    const LockOptions seconds{.timing = {.stale = kPatience, .watch = std::chrono::milliseconds(100)}};
+    if (ends) {
+      acquire(seconds).release();
+    } else {
+      expect_refused("on another-host, job 17, which renewed its lock 0 s ago", seconds);
+    }
+    owner.join();
+  }
+  unsetenv("PBS_JOBID");
 }
 
 TEST_F(RunLockTest, ForceTakesAnyLock) {
