@@ -185,6 +185,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     if (options.makes_dataset()) {
       settings = settings_of(options, options.threads, device);
     } else if (world.rank() == 0) {
+      options.result.numbers = denoise::number_columns(inputs);
       output = make_sample_output(context.files, options.output, axes, model.image, options.result);
     }
   });

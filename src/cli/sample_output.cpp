@@ -85,16 +85,19 @@ class NpyOutput : public SampleOutput {
 class Hdf5Output : public SampleOutput {
  public:
   Hdf5Output(base::FileSystem& files, base::Path path, const std::vector<int64_t>& shape, base::DType dtype,
-             std::optional<denoise::ImageRecord> denormalize)
+             std::optional<denoise::ImageRecord> denormalize, std::vector<denoise::NumberColumn> numbers)
       : staged_(files, std::move(path)),
         denormalize_(std::move(denormalize)),
         dtype_(dtype),
+        numbers_(std::move(numbers)),
         writer_(make_writer(files, shape)) {}
-  void append(int64_t /*first*/, const at::Tensor& images) override {
+  void append(int64_t first, const at::Tensor& images) override {
     const at::Tensor values = denormalize_ ? denoise::stored_images(images, *denormalize_) : images;
     // The layers of a volume follow each other, as they do in the file.
     const at::Tensor stored_nhwc = values.to(device::scalar_type(dtype_)).permute({0, 2, 3, 1}).contiguous();
-    writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()}, {});
+    const auto numbers = denoise::numbers_of(numbers_, first, images.size(0));
+    writer_.append({static_cast<const std::byte*>(stored_nhwc.const_data_ptr()), stored_nhwc.nbytes()},
+                   {numbers.begin(), numbers.end()});
   }
   void finish() override {
     writer_.finish();
@@ -106,12 +109,15 @@ class Hdf5Output : public SampleOutput {
     std::vector<int64_t> image(shape.begin() + 2, shape.end());
     image.push_back(shape[1]);
     const auto format = data::ImageFormat::of(image, dtype_);
-    return {files, staged_.path(), format, /*columns=*/{}, shape[0]};
+    std::vector<std::string> names;
+    for (const denoise::NumberColumn& column : numbers_) names.push_back(column.path);
+    return {files, staged_.path(), format, names, shape[0]};
   }
 
   base::StagedPath staged_;
   std::optional<denoise::ImageRecord> denormalize_;
   base::DType dtype_;
+  std::vector<denoise::NumberColumn> numbers_;
   data::ShardWriter writer_;
 };
 
@@ -173,7 +179,7 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
   if (ending == ".h5") {
     const base::DType dtype = map && map->dtype == base::DType::u8 ? base::DType::u8 : base::DType::f32;
     expect_room(files, path, shape, dtype);
-    return std::make_unique<Hdf5Output>(files, path, shape, dtype, map);
+    return std::make_unique<Hdf5Output>(files, path, shape, dtype, map, options.numbers);
   }
   if (options.denormalize) {
     throw base::ConfigError(

@@ -10,6 +10,7 @@
 
 #include "base/file_system.h"
 #include "denoise/image_record.h"
+#include "denoise/sample_dataset.h"
 
 namespace ddpm::cli {
 
@@ -24,7 +25,8 @@ class SampleOutput {
 
 struct OutputOptions {
   bool denormalize = false;
-  int64_t columns = 0;  ///< images in a row of a grid; 0: about as many as there are rows
+  std::vector<denoise::NumberColumn> numbers = {};  ///< what .h5 holds of each sample besides its image
+  int64_t columns = 0;                              ///< images in a row of a grid; 0: about as many as there are rows
 };
 
 /// Whether `path` ends as one of the files that make_sample_output() makes.

@@ -51,17 +51,11 @@ denoise::SampleDataset describe(const DatasetJob& job) {
                              .count = job.options.count,
                              .fields = {denoise::stored_field(job.model.image, unet.out_channels, job.denormalize)},
                              .class_names = {},
-                             .columns = {},
+                             .columns = denoise::number_columns(job.inputs),
                              .identity = {}};
   if (job.inputs.label(0)) {
     set.fields.push_back(data::make_field(data::FieldRole::labels, "/labels", {}, base::DType::i64, false));
     set.class_names = names_of_labels(job);
-    set.columns.push_back({"/labels", [&](int64_t sample) { return job.inputs.label(sample).value(); }});
-  }
-  if (job.inputs.samples() > 0) {
-    const int64_t members = job.inputs.members();
-    set.columns.push_back({"/condition_index", [members](int64_t sample) { return sample / members; }});
-    set.columns.push_back({"/member", [members](int64_t sample) { return sample % members; }});
   }
   return set;
 }

@@ -1,5 +1,7 @@
 // The configuration as text for people: TOML to edit, and the reference page.
+#include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <variant>
 
 #include <fmt/format.h>
@@ -27,6 +29,29 @@ std::string limits(const KeyOptions& options) {
   return fmt::format(" ({}{}{})", least, low && high ? ", " : "", most);
 }
 
+// Whether a run that is resumed may change all keys of a section.
+bool may_change(const Schema& schema, std::string_view section) {
+  return std::ranges::none_of(schema.entries(), [&](const Entry& entry) {
+    return entry.section == section && entry.identity != Identity::may_change;
+  });
+}
+
+// What a section is for, and whether its keys may change.
+std::string section_text(const Schema& schema, const std::string& name, const std::string& doc) {
+  return doc + (may_change(schema, name) ? " A run that is resumed may change all of it." : "");
+}
+
+// What a key means, which values it takes, and whether it may change where not all of its section may.
+std::string key_text(const Schema& schema, const Entry& entry) {
+  const bool changes = entry.identity == Identity::may_change;
+  const std::string& freed_by = entry.options.freed_by;
+  std::string text = entry.doc;
+  if (may_change(schema, entry.section) || (!changes && freed_by.empty())) return text + limits(entry.options);
+  if (!text.ends_with('.')) text += '.';
+  text += changes ? " May change on resume." : fmt::format(" May change on resume where {} is set.", freed_by);
+  return text + limits(entry.options);
+}
+
 std::string toml_line(const Entry& entry) {
   const Value value = current(entry);
   if (is_unset(value)) return fmt::format("# {} = ({})\n", entry.key, unset_text(entry));
@@ -50,11 +75,11 @@ std::string to_toml(const Schema& schema, bool documented) {
   std::string text;
   for (const auto& [name, doc] : schema.sections()) {
     if (!text.empty()) text += "\n";
-    if (documented) text += fmt::format("# {}\n", doc);
+    if (documented) text += fmt::format("# {}\n", section_text(schema, name, doc));
     text += fmt::format("[{}]\n", name);
     for (const Entry& entry : schema.entries()) {
       if (entry.section != name) continue;
-      if (documented) text += fmt::format("# {}{}\n", entry.doc, limits(entry.options));
+      if (documented) text += fmt::format("# {}\n", key_text(schema, entry));
       text += toml_line(entry);
     }
   }
@@ -66,13 +91,13 @@ std::string to_markdown(const Schema& schema) {
       "# Configuration keys\n\n"
       "What `ddpm config show --markdown` prints. Values come from the defaults below, then from the TOML files, of "
       "which later\nones win, then from the command line (`--section.key VALUE`). Numbers with a fraction take what "
-      "float32 holds. A run that is\nresumed may change some of them; `ddpm config show` says which.\n\n";
+      "float32 holds. A run that is\nresumed may change those of which this page says so.\n\n";
   for (const auto& [name, doc] : schema.sections()) {
-    text += fmt::format("## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", name, doc);
+    text += fmt::format("## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", name,
+                        section_text(schema, name, doc));
     for (const Entry& entry : schema.entries()) {
       if (entry.section != name) continue;
-      text += fmt::format("| `{}` | {} | {} |\n", entry.key, cell(default_of(entry)),
-                          cell(entry.doc + limits(entry.options)));
+      text += fmt::format("| `{}` | {} | {} |\n", entry.key, cell(default_of(entry)), cell(key_text(schema, entry)));
     }
     text += "\n";
   }

@@ -115,11 +115,7 @@ class SampleWriter {
   void append(data::ShardWriter& writer, int64_t first, const at::Tensor& images) const {
     DDPM_CHECK(images.is_contiguous() && images.nbytes() == static_cast<std::size_t>(images.size(0)) * format().bytes(),
                "samples of {} bytes, {} are wanted for each", images.nbytes(), format().bytes());
-    std::vector<std::vector<int64_t>> numbers;
-    for (const NumberColumn& column : set_.columns) {
-      std::vector<int64_t>& of_column = numbers.emplace_back();
-      for (int64_t i = 0; i < images.size(0); ++i) of_column.push_back(column.number(first + i));
-    }
+    const std::vector<std::vector<int64_t>> numbers = numbers_of(set_.columns, first, images.size(0));
     writer.append({static_cast<const std::byte*>(images.const_data_ptr()), images.nbytes()},
                   {numbers.begin(), numbers.end()});
   }
@@ -141,6 +137,28 @@ class SampleWriter {
 };
 
 }  // namespace
+
+std::vector<NumberColumn> number_columns(const SampleInputs& inputs) {
+  std::vector<NumberColumn> columns;
+  if (inputs.label(0)) {
+    columns.push_back({"/labels", [&inputs](int64_t sample) { return inputs.label(sample).value(); }});
+  }
+  if (inputs.samples() > 0) {
+    const int64_t members = inputs.members();
+    columns.push_back({"/condition_index", [members](int64_t sample) { return sample / members; }});
+    columns.push_back({"/member", [members](int64_t sample) { return sample % members; }});
+  }
+  return columns;
+}
+
+std::vector<std::vector<int64_t>> numbers_of(const std::vector<NumberColumn>& columns, int64_t first, int64_t n) {
+  std::vector<std::vector<int64_t>> numbers;
+  for (const NumberColumn& column : columns) {
+    std::vector<int64_t>& of_column = numbers.emplace_back();
+    for (int64_t i = 0; i < n; ++i) of_column.push_back(column.number(first + i));
+  }
+  return numbers;
+}
 
 int64_t sample_group(int64_t samples, int64_t pixels) { return fitting(group_by_number(samples), pixels); }
 

@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "data/field.h"
+#include "denoise/sample_inputs.h"
 #include "run/runtime.h"
 
 namespace ddpm::denoise {
@@ -22,6 +23,12 @@ struct NumberColumn {
   std::string path;  ///< "/labels"
   std::function<int64_t(int64_t sample)> number;
 };
+
+/// The class of each sample, where it has one, in /labels; where datasets give conditions, the number of the sample's
+/// condition in /condition_index and of the sample among that condition's in /member. `inputs` must outlive them.
+std::vector<NumberColumn> number_columns(const SampleInputs& inputs);
+/// The numbers of samples [first, first + n), of each column in turn.
+std::vector<std::vector<int64_t>> numbers_of(const std::vector<NumberColumn>& columns, int64_t first, int64_t n);
 
 struct SampleDataset {
   base::Path output;                     ///< a plain path

@@ -193,7 +193,10 @@ void validate_sample(const Config& c) {
 
 int64_t DurationConfig::total_steps(int64_t images, int64_t global_size) const {
   if (steps) return *steps;
-  const double wanted = std::ceil(*epochs * static_cast<double>(images) / static_cast<double>(global_size));
+  // 1.1 passes over 50,000 images in batches of 10 are 5,500 steps, although 1.1 is rounded up.
+  constexpr double kRounding = 1e-12;
+  const double exact = *epochs * static_cast<double>(images) / static_cast<double>(global_size);
+  const double wanted = std::ceil(exact * (1.0 - kRounding));
   if (!(wanted <= static_cast<double>(engine::kMaxSteps))) {
     throw base::ConfigError("train.epochs = {}: {} images in batches of {} make {} steps; wanted: at most {}", *epochs,
                             images, global_size, wanted, engine::kMaxSteps);

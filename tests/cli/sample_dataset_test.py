@@ -208,6 +208,17 @@ class SampleDataset(unittest.TestCase):
         ddpm("sample", "--model", folders[1], *draw)
         self.assertEqual(digests(WORK / "mixed"), alone)
 
+    def test_one_file_says_of_each_sample_what_a_folder_says(self):
+        folder, file, labelled = self.ensemble("columns"), WORK / "columns.h5", WORK / "labels-of-one-class.h5"
+        draw = ("--scheduler", "ddim", "--steps", 3, "--output")
+        ddpm("sample", "--model", self.given, "--condition", self.path, "--members", MEMBERS, *draw, file, ranks=2)
+        for name in ("condition_index", "member"):
+            shards = np.concatenate([h5py.File(shard)[name][:] for shard in sorted(folder.glob("*.h5"))])
+            np.testing.assert_array_equal(h5py.File(file)[name][:], shards)
+        ddpm("sample", "--model", self.plain, "--class-label", 2, "--count", 3, *draw, labelled)
+        self.assertEqual(h5py.File(labelled)["labels"][:].tolist(), [2, 2, 2])
+        ddpm("data", "inspect", file)
+
     def test_what_other_conditions_gave_is_not_taken(self):
         """A file without digests that has other values at the next start."""
         conditions = write_set(WORK / "tomorrow.h5")

@@ -110,6 +110,9 @@ class Uneven(unittest.TestCase):
         lines = self.losses(dataset, 0, 3, {}, train={"steps": None, "epochs": 2.0})
         self.assertEqual(len(lines), 7)  # 74 images
         self.assertEqual(lines[-1]["images_seen"], 84)
+        # Of a binary 2.2, which is a little larger than 2.2, 50 images make 110.00000000000001.
+        lines = self.losses(self.dataset(50, 2), 0, 1, {}, train={"steps": None, "epochs": 2.2}, batch={"global_size": 5, "micro_size": 5})
+        self.assertEqual((len(lines), lines[-1]["images_seen"]), (22, 110))
 
     def test_validation_counts_every_image_once_on_any_number_of_ranks(self):
         dataset = self.dataset(37, 5)
