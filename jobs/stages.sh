@@ -8,6 +8,10 @@ if [ "$batch" = slurm ]; then
   # shellcheck source=jobs/failed_nodes.sh
   . "$jobs/failed_nodes.sh"
 fi
+# Scripts of stages that come back when they are signalled alone need not say how often.
+: "${max_restarts:=${DDPM_MAX_RESTARTS:-100}}" "${stopped_by:=}"
+[[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
+keep_signals
 
 # --- What follows a job -----------------------------------------------------------------------------------------------
 # Under PBS and Flux a job submits what comes next itself. DDPM_NEXT holds the stages that are to follow this one, as
@@ -29,10 +33,34 @@ finish() {
   exit "$1"
 }
 
+# Has the job come back because of $1, with the stage and the arguments that follow. Returns where it does not.
+go_back() {
+  if [ "$restarts" -ge "$max_restarts" ]; then
+    printf 'restarted %d times already (DDPM_MAX_RESTARTS): not once more\n' "$restarts" >&2
+    return
+  fi
+  printf '%s: %s; back into the queue\n' "$(date '+%F %T')" "$1"
+  if DDPM_RESTARTS=$((restarts + 1)) "${batch}_again" "${@:2}"; then
+    exit 0 # a job of its own continues
+  fi
+  printf 'it is not taken back: submit it again\n' >&2
+}
+
+# Runs subcommand $2 of ddpm with the arguments that follow, for stage $1, which is completed when it runs again: USR1 stops it,
+# and the job comes back.
+until_complete() {
+  local stage=$1 subcommand code=0
+  read -ra subcommand <<<"$2"
+  shift 2
+  until_signalled "${on_all_ranks[@]}" "${subcommand[@]}" "$@" || code=$?
+  if [ "$code" -ne 0 ] && [ "$stopped_by" = USR1 ]; then go_back stopped "$stage" "$@"; fi
+  finish "$code"
+}
+
 # --- The stages -------------------------------------------------------------------------------------------------------
 # prepare SOURCE --output DATASET [options of ddpm data create]
 prepare() {
-  local output='' code=0 i next
+  local output='' i next
   [ $# -gt 0 ] || die "no source: wanted: SOURCE --output DATASET [options of ddpm data create]"
   for ((i = 2; i <= $#; i++)); do
     case ${!i} in
@@ -44,14 +72,17 @@ prepare() {
     printf '%s is there already: nothing to do; for another image set say another --output\n' "$output"
     finish 0
   fi
-  "${on_all_ranks[@]}" data create "$@" || code=$?
-  finish "$code"
+  until_complete prepare "data create" "$@"
 }
 
 # sample --model RUN --output OUT [options of ddpm sample]
 sample() {
   local code=0
   [ $# -gt 0 ] || die "no model: wanted: --model RUN --output OUT [options of ddpm sample]"
+  if [[ " $* " =~ " --format"[=\ ]"dataset " ]]; then until_complete sample sample "$@"; fi
+  # Other outputs begin anew when they are interrupted.
+  trap '' USR1
+  trap - TERM
   "${on_all_ranks[@]}" sample "$@" || code=$?
   finish "$code"
 }
@@ -85,19 +116,6 @@ read_clock() {
   by_clock=(--fault.max_minutes "$(printf '%d.%02d' $((left / 60)) $((left % 60 * 100 / 60)))")
 }
 
-# Has the job come back because of $1, with the stage and the arguments that follow. Returns where it does not.
-go_back() {
-  if [ "$restarts" -ge "$max_restarts" ]; then
-    printf 'restarted %d times already (DDPM_MAX_RESTARTS): not once more\n' "$restarts" >&2
-    return
-  fi
-  printf '%s: %s; back into the queue\n' "$(date '+%F %T')" "$1"
-  if DDPM_RESTARTS=$((restarts + 1)) "${batch}_again" "${@:2}"; then
-    exit 0 # a job of its own continues
-  fi
-  printf 'it is not taken back: submit it again\n' >&2
-}
-
 # Prints why a training that has ended with exit code $1 is to come back; or nothing.
 why_again() {
   case $1 in
@@ -112,7 +130,6 @@ why_again() {
 train() {
   local arguments by_clock why='' code=0
   [ -n "$job" ] || die "this script wants a job of Slurm: sbatch jobs/train.sbatch CONFIG.toml"
-  [[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
   [ $# -gt 0 ] || die "no configuration: wanted: CONFIG.toml [--section.key VALUE ...]"
   read_sweep "$@"
   read_clock "${arguments[@]}"

@@ -13,7 +13,7 @@
 namespace ddpm::run {
 namespace {
 
-constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM};
+constexpr std::array kEndingSignals = {SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 sem_t ending_came;  // zero, as it lies in memory
 std::atomic<int> ended_by = 0;

@@ -18,7 +18,7 @@ WORK = pathlib.Path.cwd()
 from qsub_variables import carried  # noqa: E402
 from stand_ins import Queue  # noqa: E402 - makes what follows importable
 from ddpm_job import sha256_of_model, wait_until  # noqa: E402
-from ddpm_run import DDPM, make_dataset, make_pictures, metrics, write_config  # noqa: E402
+from ddpm_run import DDPM, ddpm, make_dataset, make_pictures, metrics, write_config  # noqa: E402
 from launcher import RANK_IN_SHELL  # noqa: E402
 
 STEPS = 300
@@ -118,6 +118,41 @@ class Batch:
         self.assertEqual(job.returncode, 75, said)
         self.assertTrue(list((WORK / "ended/checkpoints").glob("step-*")), said)
         self.assertEqual(self.queue.pending(), [])
+
+    def test_usr1_has_what_makes_a_dataset_come_back_and_go_on(self):
+        self.submit("train", self.config("drawn", **SHORT))
+        self.queue.run_all()
+        output, partial = WORK / f"{self.system} drawn set", WORK / f".{self.system} drawn set.partial"
+        for folder in (output, partial):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.submit("sample", "--model", WORK / "drawn", "--count", 2000, "--steps", 20, "--format", "dataset", "--output", output)
+        job, _ = self.queue.start_next()
+        with self.queue.ending(job):
+            wait_until(lambda: list((partial / "journal").glob("*.json")), 120, "a whole shard")
+            job.send_signal(signal.SIGUSR1)
+            said, _ = job.communicate(timeout=60)
+        self.assertEqual(job.returncode, 0, said)
+        self.assertIn("stopped; back into the queue", said)
+        self.assertFalse(output.exists())
+        (again,) = self.queue.run_all()
+        self.assertEqual(again.code, 0, again.said)
+        self.assertIn("of them from an earlier command", again.said)
+        ddpm("data", "verify", output)
+
+    def test_usr1_does_not_end_what_would_begin_anew(self):
+        grid = WORK / f"{self.system}-grid.png"
+        grid.unlink(missing_ok=True)
+        self.submit("train", self.config("pictured", **SHORT))
+        self.queue.run_all()
+        self.submit("sample", "--model", WORK / "pictured", "--count", 64, "--steps", 100, "--output", grid)
+        (self.queue.folder / "launcher").unlink()
+        job, _ = self.queue.start_next()
+        with self.queue.ending(job):
+            wait_until(lambda: (self.queue.folder / "launcher").exists(), 60, "the launcher")
+            job.send_signal(signal.SIGUSR1)
+            said, _ = job.communicate(timeout=120)
+        self.assertEqual((job.returncode, self.queue.pending()), (0, []), said)
+        self.assertTrue(grid.exists(), said)
 
     def test_stages_follow_each_other_and_words_arrive_as_they_are(self):
         name = f"{self.system}, with 'a' name"
