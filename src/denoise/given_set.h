@@ -20,8 +20,8 @@ std::vector<data::Field> given_fields(const std::vector<data::Field>& trained);
 data::DatasetOptions reading_of_given(const LoadedModel& model, bool labelled);
 
 /// Refuses a set that lacks what the model takes, or gives it in another shape, variables of other names or units, or,
-/// where `labelled`, other classes. A set without names contradicts none. Throws DatasetError; ConfigError for a size of
-/// images that the fields cannot lie beside.
+/// where `labelled`, other classes. A set without names contradicts none. Throws DatasetError; ConfigError for a size
+/// of images that the fields cannot lie beside.
 void expect_like_trained(const data::Dataset& dataset, const LoadedModel& model, bool labelled);
 
 }  // namespace ddpm::denoise
