@@ -131,14 +131,15 @@ std::unique_ptr<LockLease> create_lock(base::FileSystem& files, const base::Path
 }
 
 /// Whether the lock with `text` may be taken away: its owner is surely gone, or has not renewed it for too long. False
-/// where it has vanished meanwhile. Throws where its owner lives; a batch job, behind which others may wait in a chain,
-/// finds that out, and others leave it to their users.
+/// where it has vanished meanwhile. Throws where its owner lives; a batch job finds that out of an owner that is none
+/// of its own steps, since others may wait behind it in a chain. Other starts leave it to their users.
 bool may_take(base::FileSystem& files, const base::Path& path, const LockOwner& owner, const std::string& text,
               const LockOwner& self, const LockTiming& timing, const base::Logger& logger) {
   if (is_gone(owner, self)) return true;
   const Seconds age = age_of(files, path);
   if (age == Seconds::max()) return false;
-  if (age < timing.stale && self.job_id.empty()) refuse(path, owner, age, timing);
+  const bool in_another_job = !self.job_id.empty() && self.job_id != owner.job_id;
+  if (age < timing.stale && !in_another_job) refuse(path, owner, age, timing);
   // Files' times alone may be wrong, where clients stamp them.
   const Seconds stale = timing.stale;
   const Seconds time = std::clamp(stale - age, Seconds::zero(), stale) + timing.watch;

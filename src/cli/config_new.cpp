@@ -171,12 +171,12 @@ bool preferred(const Candidate& found, const Candidate& best) {
          found.time.total() < 0.9 * best.time.total();
 }
 
-/// The lowest stage that fits on all nodes, with the largest micro-batch that goes with it.
-Candidate best_layout(plan::Request request) {
+/// The lowest stage that fits on all nodes, with the largest micro-batch that goes with it. None: sets `least` to the
+/// bytes that a rank needs.
+std::optional<Candidate> best_layout(plan::Request request, int64_t& least) {
   constexpr int64_t kLargestMicro = 64;
   const int64_t share = request.given.parallelism.global_size / request.given.data_parallel_size();
   std::optional<Candidate> best;
-  int64_t least = 0;
   for (int64_t micro = plan::fitting_micro_size(share, kLargestMicro); micro > 0;
        micro = micro == 1 ? 0 : plan::fitting_micro_size(share, micro - 1)) {
     request.given.parallelism.micro_size = micro;
@@ -185,11 +185,29 @@ Candidate best_layout(plan::Request request) {
     if (found != nullptr && (!best || preferred(*found, *best))) best = *found;
     least = all.back().memory.total();
   }
-  if (best) return *best;
+  return best;
+}
+
+/// The layout in the memory that there is, for which blocks are computed again in the backward pass where nothing else
+/// suffices.
+void choose_layout(Starter& starter, const data::ImageFormat& image, const NewArguments& options, bool on_host) {
+  int64_t least = 0;
+  int64_t limit = 0;
+  for (const bool recomputes : {false, true}) {
+    starter.recomputes = recomputes;
+    const plan::Request request = request_for(starter, image, options, on_host);
+    limit = request.limit_bytes.value_or(0);
+    if (const auto best = best_layout(request, least)) {
+      starter.arrangement = best->arrangement;
+      return;
+    }
+  }
   throw base::ConfigError(
-      "a rank needs {} even with micro_size = 1 and zero_stage = 3, but has {}: a smaller model (--model small), more "
-      "nodes or more memory would do",
-      plan::size_text(least), plan::size_text(request.limit_bytes.value_or(0)));
+      "a rank needs {} even with micro_size = 1, zero_stage = 3 and activation_checkpointing = \"blocks\", but has {}: "
+      "a "
+      "smaller model (--model small) or more memory would do, and of large images parallel.spatial_size, which cuts "
+      "them over ranks",
+      plan::size_text(least), plan::size_text(limit));
 }
 
 Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
@@ -216,7 +234,7 @@ Starter make_starter(const data::Dataset& dataset, const NewArguments& options, 
       options.global_batch.value_or(plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
   const auto refusals = layout::refusals(a.parallelism, a.ranks());
   if (!refusals.empty()) throw base::ConfigError("{}", refusals.front());
-  starter.arrangement = best_layout(request_for(starter, image, options, on_host)).arrangement;
+  choose_layout(starter, image, options, on_host);
   return starter;
 }
 

@@ -107,7 +107,7 @@ void run_plan(PlanArguments options, Context& context) {
   });
   if (options.meshes) {
     const auto set = plan::arrangement_of(config, options.place.nodes, options.place.ranks_per_node).parallelism;
-    return print(context, options.json ? dump({{"meshes", plan::json_of(meshes)}}) : plan::text_of(meshes, set));
+    return print(context, options.json ? dump({{"meshes", plan::json_of(meshes, set)}}) : plan::text_of(meshes, set));
   }
   print(context, options.json ? dump(plan::json_of(request, all)) : plan::text_of(request, all));
   if (!request.limit_bytes) context.log.info("--memory-gib M says what a rank has, so that it is seen what fits");

@@ -144,10 +144,13 @@ std::string islands_of_one_copy(const Parallelism& p, int64_t ranks) {
   for (const auto& [key, parts] :
        {std::pair("dp_shard_size", shard), {"tensor_size", p.tensor_size}, {"pipeline_size", p.pipeline_size}}) {
     if (parts == 1) continue;
+    const bool may_be_several = p.data_parallel_size(ranks) > 1;
     return fmt::format(
         "parallel.sync_every = {} with parallel.{} = {}: all ranks share one copy, which has nothing to be averaged "
-        "with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0",
-        p.sync_every, key, parts);
+        "with; {}, or parallel.sync_every = 0",
+        p.sync_every, key, parts,
+        may_be_several ? std::string("set parallel.dp_replicate_size to 2 or more")
+                       : fmt::format("take {} ranks or more", 2 * ranks));
   }
   return "";
 }
@@ -222,6 +225,12 @@ std::string Parallelism::viewers(int64_t ranks) const {
   return fmt::format("{} of {}", base::counted(viewers, "group"), fmt::join(members, " × "));
 }
 
+std::string Parallelism::islands_text(int64_t ranks) const {
+  if (sync_every == 0) return "";
+  return fmt::format(", in {} that meet every {}", base::counted(mesh(ranks).degree(Axis::island), "island"),
+                     base::counted(sync_every, "step"));
+}
+
 Mesh Parallelism::mesh(int64_t ranks) const { return {degrees(ranks), ranks}; }
 
 BatchLayout Parallelism::batch(const Mesh& mesh) const {
@@ -243,6 +252,14 @@ std::string state_of_one(const Parallelism& parallelism, int64_t ranks) {
       "parallel.zero_stage = {}: a group that shares the state has one member ({} with images of their own), so that "
       "nothing is shared; wanted: 0, which sends less",
       parallelism.zero_stage, parallelism.viewers(ranks));
+}
+
+std::string island_of_one(const Parallelism& parallelism, int64_t ranks) {
+  if (parallelism.sync_every == 0 || parallelism.mesh(ranks).degree(Axis::island) > 1) return "";
+  return fmt::format(
+      "parallel.sync_every = {}: there is one island, whose outer steps only slow down what it learns; wanted: more "
+      "ranks, or 0 (what several islands have learned, one may go on with)",
+      parallelism.sync_every);
 }
 
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks) {

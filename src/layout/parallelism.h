@@ -52,6 +52,8 @@ struct Parallelism {
   /// Who sees different images of a batch: "4 ranks", or "2 groups of 4 tiles" where images are cut, "2 groups of 4
   /// tiles × 2 parts" where blocks are too, with the stages of a pipeline before them.
   [[nodiscard]] std::string viewers(int64_t ranks) const;
+  /// ", in 2 islands that meet every 20 steps" with sync_every, "" without.
+  [[nodiscard]] std::string islands_text(int64_t ranks) const;
   /// The ranks as a grid. Throws ConfigError where the degrees do not multiply to `ranks`.
   [[nodiscard]] Mesh mesh(int64_t ranks) const;
   /// The batch over the data-parallel ranks of `mesh`. Throws ConfigError where it does not divide.
@@ -64,6 +66,8 @@ std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks)
 std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism);
 /// What a run is told whose ZeRO stage shares nothing, since its ranks see the same images: "" where there is no such.
 std::string state_of_one(const Parallelism& parallelism, int64_t ranks);
+/// What a run is told that has parallel.sync_every and one island: "" where there is no such.
+std::string island_of_one(const Parallelism& parallelism, int64_t ranks);
 /// Throws ConfigError for the first combination that cannot work on `ranks` ranks.
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks);
 

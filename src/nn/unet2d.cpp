@@ -113,7 +113,7 @@ void UNet2D::hold_channels(int64_t part, int64_t parts) {
     if (split.units % parts != 0) {
       throw base::ConfigError(
           "parallel.tensor_size = {}: {} has {} of a norm or of attention's heads, which stay whole; wanted: a divisor "
-          "of {}, see model.norm_num_groups and model.attention_head_dim",
+          "of {}, see model.norm_num_groups and model.attention_head_dim (K blocks have a group for 32 channels)",
           parts, p->name, base::counted(split.units, "group"), split.units);
     }
     p->shape[static_cast<std::size_t>(split.dim)] /= parts;

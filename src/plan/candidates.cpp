@@ -1,6 +1,7 @@
 #include "plan/candidates.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -63,6 +64,11 @@ std::vector<int64_t> shard_sizes(const Request& request, const Arrangement& a) {
   return {in_node, all};
 }
 
+/// Whether ranks share the state in name alone.
+bool shares_nothing(const Candidate& c) {
+  return c.refusal.empty() && c.arrangement.parallelism.zero_stage > 0 && c.arrangement.shard_size() == 1;
+}
+
 /// Whether `b` is to be preferred to `a`, which has as many ranks and an equal stage.
 bool better(const Candidate& b, const Candidate& a) {
   if (b.fits != a.fits) return b.fits;
@@ -120,6 +126,16 @@ Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t
   return std::move(*best);
 }
 
+std::vector<Candidate> stages_of(const Request& request, const Arrangement& arrangement) {
+  std::vector<Candidate> stages;
+  const int64_t most = arrangement.ranks() == 1 ? 0 : 3;
+  for (int64_t stage = 0; stage <= most; ++stage) {
+    Candidate best = best_of_stage(request, arrangement, stage);
+    if (!shares_nothing(best)) stages.push_back(std::move(best));
+  }
+  return stages;
+}
+
 Candidate configured(const Request& request) {
   return request.given_refusal.empty() ? predict(request, request.given)
                                        : refused(request.given, request.given_refusal);
@@ -128,12 +144,9 @@ Candidate configured(const Request& request) {
 std::vector<Candidate> candidates(const Request& request) {
   std::vector<Candidate> all;
   for (const int64_t nodes : node_counts(request.given.nodes)) {
-    const bool alone = nodes * request.given.ranks_per_node == 1;
-    for (int64_t stage = 0; stage <= (alone ? 0 : 3); ++stage) {
-      Arrangement arrangement = request.given;
-      arrangement.nodes = nodes;
-      all.push_back(best_of_stage(request, arrangement, stage));
-    }
+    Arrangement arrangement = request.given;
+    arrangement.nodes = nodes;
+    std::ranges::move(stages_of(request, arrangement), std::back_inserter(all));
   }
   return all;
 }

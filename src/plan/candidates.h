@@ -47,8 +47,10 @@ Candidate configured(const Request& request);
 /// of the given arrangement, of whose number training is a function, or a refusal.
 Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t stage);
 
-/// Nodes 1, 2, 4, ... and the given number, each with best_of_stage() of stages 0 to 3 (one rank alone: 0). The global
-/// batch stays.
+/// best_of_stage() of stages 0 to 3 on these nodes, but for those in which ranks share nothing.
+std::vector<Candidate> stages_of(const Request& request, const Arrangement& arrangement);
+
+/// Nodes 1, 2, 4, ... and the given number, each with stages_of(). The global batch stays.
 std::vector<Candidate> candidates(const Request& request);
 
 /// Returns the lowest stage that fits on `nodes` nodes, or null. Higher stages save memory only; where there is enough

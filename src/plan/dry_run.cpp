@@ -60,8 +60,8 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
   const layout::BatchLayout batch = a.parallelism.batch(mesh);
   const layout::ShardLayout state = shard_layout(model, a);
   using base::Align;
-  base::TextTable table({Align::right, Align::left, Align::left, Align::left}, 2, "  ");
-  table.add({"rank", "images of a step", "the first of them at once", "optimizer state and averages"});
+  base::TextTable table({Align::right, Align::left, Align::left, Align::left, Align::left}, 2, "  ");
+  table.add({"rank", "images of a step", "the first of them at once", "of each", "optimizer state and averages"});
   int64_t previous = -1;
   for (const int64_t rank : example_ranks(a)) {
     if (rank > previous + 1) table.add({"..."});
@@ -72,6 +72,10 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
         a.parallelism.zero_stage == 0
             ? "all"
             : fmt::format("part {} of {}", mesh.coordinate(rank, layout::Axis::shard), a.shard_size());
+    const std::string tile =
+        a.parallelism.tiles > 1
+            ? fmt::format("tile {} of {}", mesh.coordinate(rank, layout::Axis::spatial), a.parallelism.tiles)
+            : "whole images";
     const std::string channels =
         a.parallelism.tensor_size > 1
             ? fmt::format(" of channel part {} of {}", mesh.coordinate(rank, layout::Axis::tensor),
@@ -82,7 +86,7 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
                                   ? fmt::format(" of stage {} of {}", mesh.coordinate(rank, layout::Axis::pipeline),
                                                 a.parallelism.pipeline_size)
                                   : "";
-    table.add({std::to_string(rank), inclusive(all), inclusive(first),
+    table.add({std::to_string(rank), inclusive(all), inclusive(first), tile,
                fmt::format("{}{}{}: {}{} elements", share, channels, stage, pipeline ? "at most " : "",
                            grouped(state.shard_size()))});
   }
@@ -90,9 +94,14 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
 }
 
 std::string batch_text(const Arrangement& a) {
-  return fmt::format("Batch    {} × {} × {} = {} per step\n{}", a.parallelism.viewers(a.ranks()),
-                     counted(a.parallelism.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
-                     a.parallelism.global_size, pipeline_text(a));
+  const layout::Parallelism& p = a.parallelism;
+  std::string text = fmt::format("Batch    {} × {} × {} = {} per step{}\n{}", p.viewers(a.ranks()),
+                                 counted(p.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
+                                 p.global_size, p.islands_text(a.ranks()), pipeline_text(a));
+  for (const auto odd : {layout::state_of_one, layout::island_of_one}) {
+    if (const std::string said = odd(p, a.ranks()); !said.empty()) text += fmt::format("Warning  {}\n", said);
+  }
+  return text;
 }
 
 std::string state_text(const ModelSizes& model, const Arrangement& a) {

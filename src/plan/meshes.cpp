@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "base/text_table.h"
 #include "layout/batch_layout.h"
 #include "nn/unet2d.h"
@@ -91,9 +92,7 @@ std::vector<std::array<int64_t, 3>> cuts_of(const nn::UNet2DConfig& model, int64
 
 /// The stage with the shortest step among those that fit, or a lower one that takes little longer.
 std::optional<Candidate> best_stage(const Request& request) {
-  std::vector<Candidate> stages;
-  const int64_t most = request.given.ranks() == 1 ? 0 : 3;
-  for (int64_t stage = 0; stage <= most; ++stage) stages.push_back(best_of_stage(request, request.given, stage));
+  std::vector<Candidate> stages = stages_of(request, request.given);
   if (const Candidate* best = fastest(stages, request.given.nodes)) return *best;
   std::erase_if(stages, [](const Candidate& c) { return !c.refusal.empty(); });
   if (stages.empty()) return std::nullopt;
@@ -133,11 +132,10 @@ std::vector<std::string> row_of(const PlannedMesh& mesh) {
           c.fits ? "yes" : "no"};
 }
 
-}  // namespace
-
-std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
-                                       const data::ImageFormat& image, const StoredImages& stored,
-                                       const PlanPlace& place) {
+/// Those meshes that the configuration can be trained on with its own activation checkpointing.
+std::vector<PlannedMesh> meshes_as_configured(const train::Config& config, const nn::UNet2DConfig& model,
+                                              const data::ImageFormat& image, const StoredImages& stored,
+                                              const PlanPlace& place) {
   std::vector<PlannedMesh> meshes;
   const int64_t ranks = place.nodes * place.ranks_per_node;
   train::Config asked = config;
@@ -158,7 +156,9 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
       if (!deals_batch(asked, ranks)) continue;
       const auto request = request_for(asked, model, image, stored, place);
       if (!request) continue;
-      if (auto best = best_stage(*request)) meshes.push_back({asked.parallel.spatial_size, std::move(*best)});
+      if (auto best = best_stage(*request)) {
+        meshes.push_back({asked.parallel.spatial_size, config.parallel.activation_checkpointing, std::move(*best)});
+      }
     }
   }
   std::ranges::stable_sort(meshes, {}, [](const PlannedMesh& mesh) {
@@ -166,6 +166,20 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
     return std::pair(!c.fits, c.fits ? c.time.total() : static_cast<double>(c.memory.total()));
   });
   return meshes;
+}
+
+}  // namespace
+
+std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
+                                       const data::ImageFormat& image, const StoredImages& stored,
+                                       const PlanPlace& place) {
+  constexpr auto kLeastMemory = parallel::ActivationCheckpointing::blocks;
+  std::vector<PlannedMesh> meshes = meshes_as_configured(config, model, image, stored, place);
+  const bool any_fits = !meshes.empty() && meshes.front().candidate.fits;
+  if (any_fits || config.parallel.activation_checkpointing == kLeastMemory) return meshes;
+  train::Config recomputing = config;
+  recomputing.parallel.activation_checkpointing = kLeastMemory;
+  return meshes_as_configured(recomputing, model, image, stored, place);
 }
 
 std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set) {
@@ -180,26 +194,34 @@ std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parall
       meshes.size() > kShown ? fmt::format("{} more are in --json.\n", meshes.size() - kShown) : "";
   const PlannedMesh& best = meshes.front();
   const layout::Parallelism& p = best.candidate.arrangement.parallelism;
-  const std::string keys = toml_of(best.candidate.arrangement) +
-                           fmt::format("pipeline_size = {}\nspatial_size = [{}]\ntensor_size = {}\n", p.pipeline_size,
-                                       fmt::join(best.spatial_size, ", "), p.tensor_size);
+  const bool recomputes = best.checkpointing != parallel::ActivationCheckpointing::none;
+  const std::string keys =
+      toml_of(best.candidate.arrangement) +
+      (recomputes ? fmt::format("activation_checkpointing = \"{}\"\n", base::name_of(best.checkpointing))
+                  : std::string()) +
+      fmt::format("pipeline_size = {}\nspatial_size = [{}]\ntensor_size = {}\n", p.pipeline_size,
+                  fmt::join(best.spatial_size, ", "), p.tensor_size);
   return fmt::format("{}Meshes of all ranks: stages × tiles of images × parts of blocks × data\n{}{}\n{}\n\n{}{}",
                      islands_text(best.candidate.arrangement), table.text(), more,
                      best.candidate.fits ? "For the fastest, set" : "None fits. For the one that needs least, set",
                      keys, keys_to_take_out(set, p));
 }
 
-base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes) {
+base::OrderedJson json_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set) {
   base::OrderedJson list = base::OrderedJson::array();
   for (const PlannedMesh& mesh : meshes) {
     const Candidate& c = mesh.candidate;
-    list.push_back({{"pipeline_size", c.arrangement.parallelism.pipeline_size},
+    const layout::Parallelism& p = c.arrangement.parallelism;
+    list.push_back({{"pipeline_size", p.pipeline_size},
                     {"spatial_size", mesh.spatial_size},
-                    {"tensor_size", c.arrangement.parallelism.tensor_size},
-                    {"zero_stage", c.arrangement.parallelism.zero_stage},
+                    {"tensor_size", p.tensor_size},
+                    {"zero_stage", p.zero_stage},
                     {"shard_size", c.arrangement.shard_size()},
                     {"islands", c.arrangement.islands()},
-                    {"micro_size", c.arrangement.parallelism.micro_size},
+                    {"micro_size", p.micro_size},
+                    {"offload", base::name_of(p.offload)},
+                    {"activation_checkpointing", base::name_of(mesh.checkpointing)},
+                    {"take_out", keys_in_the_way(set, p)},
                     {"peak_memory_bytes", c.memory.total()},
                     {"seconds_per_step", c.time.total()},
                     {"fits", c.fits}});

@@ -157,12 +157,33 @@ std::string line_text(const char* title, const Candidate& c) {
                      seconds_text(c.time.total()), c.cost() / 3.6);
 }
 
+/// What would need less memory than the least of these, of what is not done yet.
+std::string nothing_fits_text(const Request& request, const std::vector<Candidate>& all) {
+  const Candidate* least = nullptr;
+  for (const Candidate& c : all) {
+    if (c.refusal.empty() && (least == nullptr || c.memory.total() < least->memory.total())) least = &c;
+  }
+  const Memory& m = least->memory;
+  const layout::Parallelism& p = request.given.parallelism;
+  std::vector<std::string> ways;
+  if (p.micro_size > 1) ways.emplace_back("a smaller batch.micro_size");
+  if (!request.given.mixed_precision) ways.emplace_back("precision.mixed_precision = \"bf16\"");
+  if (request.model.checkpointing != parallel::ActivationCheckpointing::blocks) {
+    ways.emplace_back("parallel.activation_checkpointing = \"blocks\"");
+  }
+  if (request.given.on_device && p.offload == layout::Offload::none) {
+    ways.emplace_back("parallel.offload = \"optimizer\"");
+  }
+  // ZeRO shares the state over more ranks; images are no smaller for them.
+  if (4 * (m.weights + m.master + m.gradients + m.moments + m.averages) > m.total()) ways.emplace_back("more nodes");
+  ways.emplace_back("tiles of images, stages or parts of blocks, which --meshes compares");
+  return wrapped(fmt::format("Nothing fits: the least is {} per rank, {} of it activations. What needs less: {}.",
+                             size_text(m.total()), size_text(m.activations), enumerated(ways)));
+}
+
 std::string recommendation_text(const Request& request, const std::vector<Candidate>& all) {
   const Candidate* best = cheapest(all);
-  if (best == nullptr) {
-    return "Nothing fits. A smaller batch.micro_size, "
-           "precision.mixed_precision = \"bf16\" or more nodes need less per rank.\n";
-  }
+  if (best == nullptr) return nothing_fits_text(request, all);
   const Candidate given = configured(request);
   std::string text = given.refusal.empty() ? line_text("As configured", given)
                                            : wrapped(fmt::format("As configured: {} cannot run: {}",
@@ -203,12 +224,17 @@ std::string toml_of(const Arrangement& a) {
   return text;
 }
 
-std::string keys_to_take_out(const layout::Parallelism& set, const layout::Parallelism& chosen) {
+std::vector<std::string> keys_in_the_way(const layout::Parallelism& set, const layout::Parallelism& chosen) {
   const bool unshared = chosen.zero_stage == 0 && (set.dp_shard_size || set.dp_replicate_size);
   std::vector<std::string> keys;
   if (unshared) keys.emplace_back("dp_shard_size");
   if (unshared || (set.dp_replicate_size && !chosen.dp_replicate_size)) keys.emplace_back("dp_replicate_size");
   if (!set.stage_units.empty() && chosen.stage_units.empty()) keys.emplace_back("stage_units");
+  return keys;
+}
+
+std::string keys_to_take_out(const layout::Parallelism& set, const layout::Parallelism& chosen) {
+  const std::vector<std::string> keys = keys_in_the_way(set, chosen);
   return keys.empty() ? "" : fmt::format("\nand take parallel.{} out.\n", enumerated(keys));
 }
 

@@ -36,8 +36,9 @@ std::string traffic_text(const std::vector<Traffic>& traffic);
 
 /// The sections and keys that select an arrangement.
 std::string toml_of(const Arrangement& arrangement);
-/// The sentence that follows them: which keys of a configuration that has `set` would stand in the way of `chosen`, and
-/// have to go; "" where none has to.
+/// Which keys of [parallel] in a configuration that has `set` would stand in the way of `chosen`, and have to go.
+std::vector<std::string> keys_in_the_way(const layout::Parallelism& set, const layout::Parallelism& chosen);
+/// The sentence that says so; "" where none has to.
 std::string keys_to_take_out(const layout::Parallelism& set, const layout::Parallelism& chosen);
 
 }  // namespace ddpm::plan

@@ -70,12 +70,19 @@ std::string batch_toml(const Arrangement& a) {
       a.ranks(), a.parallelism.micro_size, a.accumulation_steps(), a.parallelism.global_size, a.parallelism.micro_size);
 }
 
-std::string parallel_toml(const Arrangement& a) {
-  if (a.parallelism.zero_stage == 0) return "# [parallel] has its defaults: every rank holds the whole model.\n\n";
+std::string parallel_toml(const Starter& s) {
+  const Arrangement& a = s.arrangement;
+  const std::string recomputing =
+      "# Blocks are computed again in the backward pass, so that their activations need not be kept.\n"
+      "activation_checkpointing = \"blocks\"\n";
+  if (a.parallelism.zero_stage == 0) {
+    return s.recomputes ? "[parallel]\n" + recomputing + "\n"
+                        : "# [parallel] has its defaults: every rank holds the whole model.\n\n";
+  }
   return fmt::format(
       "[parallel]\n# A rank holds its share of what the ranks of a group have in common: 1 optimizer state, 2 also "
-      "gradients,\n# 3 also weights.\nzero_stage = {}\ndp_shard_size = {}  # ranks that share one copy\n\n",
-      a.parallelism.zero_stage, a.shard_size());
+      "gradients,\n# 3 also weights.\nzero_stage = {}\ndp_shard_size = {}  # ranks that share one copy\n{}\n",
+      a.parallelism.zero_stage, a.shard_size(), s.recomputes ? recomputing : "");
 }
 
 }  // namespace
@@ -122,7 +129,7 @@ std::string toml_of(const Starter& s) {
   if (s.precision != optim::MixedPrecision::no) {
     text += fmt::format("[precision]\nmixed_precision = \"{}\"\n\n", base::name_of(s.precision));
   }
-  text += parallel_toml(a);
+  text += parallel_toml(s);
   return text + fmt::format("[checkpoint]\nevery_steps = {}\n", std::clamp<int64_t>(s.steps / 20, 1, 1000));
 }
 

@@ -51,6 +51,7 @@ struct Starter {
   StarterModel model = {};
   Arrangement arrangement = {};
   optim::MixedPrecision precision = optim::MixedPrecision::no;
+  bool recomputes = false;  ///< activation_checkpointing = "blocks"
   std::string run_directory = {};
   int64_t steps = 10000;
 };

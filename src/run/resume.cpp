@@ -1,5 +1,6 @@
 #include "run/resume.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -133,6 +134,15 @@ void Resume::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingStat
   }
   if (checkpoint.manifest.world_size != world.size()) {
     log.info("saved by {}, continuing with {}", base::counted(checkpoint.manifest.world_size, "rank"), world.size());
+  }
+  const int64_t before = std::max<int64_t>(1, islands_in(checkpoint.manifest));
+  const int64_t now = std::max<int64_t>(1, state.arena.sharding().islands);
+  if (now < before) {
+    log.warn("saved by {}, continuing with {}: what the others have learned since the last outer step is left out",
+             base::counted(before, "island"), now);
+  } else if (now > before) {
+    log.info("saved by {}, continuing with {}: new ones begin as one that was saved", base::counted(before, "island"),
+             now);
   }
 }
 

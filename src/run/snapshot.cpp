@@ -99,17 +99,6 @@ KindsOfViews saved_views(const engine::TrainingState& model, const Replica& repl
   return kinds;
 }
 
-/// How many islands a checkpoint has; 0: it is of a training without.
-int64_t islands_in(const checkpoint::Manifest& manifest) {
-  std::set<std::string> others;
-  bool any = false;
-  for (const checkpoint::ManifestTensor& tensor : manifest.tensors) {
-    any = any || tensor.name.starts_with(kAnchor);
-    if (tensor.name.starts_with("island.")) others.insert(tensor.name.substr(0, tensor.name.find('/')));
-  }
-  return any ? 1 + std::ssize(others) : 0;
-}
-
 /// Whether it has moments and averages.
 bool is_trained(const ModelTensor& tensor) { return tensor.role == base::ParameterRole::trained; }
 bool is_pretrained(const ModelTensor& tensor) { return tensor.role == base::ParameterRole::pretrained; }
@@ -178,6 +167,16 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
           .slices = snapshot.local_slices(),
           .retention = {.keep_latest = keep_latest, .keep_every = retention.keep_every},
           .check = [](const checkpoint::Manifest& manifest, const std::string& path) { progress_of(manifest, path); }};
+}
+
+int64_t islands_in(const checkpoint::Manifest& manifest) {
+  std::set<std::string> others;
+  bool any = false;
+  for (const checkpoint::ManifestTensor& tensor : manifest.tensors) {
+    any = any || tensor.name.starts_with(kAnchor);
+    if (tensor.name.starts_with("island.")) others.insert(tensor.name.substr(0, tensor.name.find('/')));
+  }
+  return any ? 1 + std::ssize(others) : 0;
 }
 
 int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_models) {

@@ -58,6 +58,9 @@ checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string
 std::string state_origin(const base::Path& manifest);
 std::string state_origin(const checkpoint::Checkpoint& checkpoint);
 
+/// How many islands have saved a checkpoint (parallel.sync_every); 0: it is of a training without.
+int64_t islands_in(const checkpoint::Manifest& manifest);
+
 /// Bytes of a checkpoint of the state, shards of all ranks together, and of so many finished models: that of the last
 /// step, and that of the best one. Beside adapters these are whole models, and the adapters are written once more.
 int64_t checkpoint_bytes(const engine::TrainingState& model, int64_t finished_models);

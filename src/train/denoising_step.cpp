@@ -70,7 +70,9 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
     return mesh.degree(axis) > 1 ? comm::axis_communicator(data_parallel, mesh, axis) : nullptr;
   };
   tiles_ = group_along(layout::Axis::spatial);
-  channels_ = group_along(layout::Axis::tensor);
+  if (auto parts = group_along(layout::Axis::tensor)) {
+    channels_ = std::make_unique<comm::TimedCommunicator>(std::move(parts));
+  }
   const auto tile_of = [&](const nn::UNet2D& unet, comm::Communicator* channels) {
     return std::make_unique<parallel::TilePartition>(
         task_.fitted.tiling, unet.image_shape(), tiles_.get(), channels,
@@ -108,6 +110,7 @@ void DenoisingStep::with_model_weights(const std::function<void(nn::UnitExecutor
 double DenoisingStep::take_exposed_seconds() {
   double seconds = step_.take_exposed_seconds();
   if (pipeline_) seconds += pipeline_->take_exposed_seconds();
+  if (channels_) seconds += channels_->take_seconds();
   for (const auto* tile : {&tile_, &mean_tile_}) {
     if (*tile) seconds += (*tile)->take_exposed_seconds();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/timed_communicator.h"
 #include "data/loader.h"
 #include "denoise/batch_stager.h"
 #include "denoise/denoising_loss.h"
@@ -82,8 +83,9 @@ class DenoisingStep {
   denoise::BatchFeeder feeder_;
   denoise::ModelInputs inputs_;
   std::optional<denoise::Augmentation> augmentation_;
-  std::unique_ptr<comm::Communicator> tiles_;     // the ranks that hold tiles of the same images; null: they are whole
-  std::unique_ptr<comm::Communicator> channels_;  // the ranks that hold parts of the same blocks; null: they are whole
+  std::unique_ptr<comm::Communicator> tiles_;  // the ranks that hold tiles of the same images; null: they are whole
+  // The ranks that hold parts of the same blocks; null: they are whole.
+  std::unique_ptr<comm::TimedCommunicator> channels_;
   std::unique_ptr<parallel::TilePartition> tile_;
   std::unique_ptr<parallel::TilePartition> mean_tile_;  // cuts as tile_ does, for task_.mean
   std::unique_ptr<comm::Communicator> stages_;          // the ranks that hold the other units; null: this one holds all

@@ -158,9 +158,11 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   const auto& layout = task_.place.layout;
   driver_.say_start(checkpoint, fmt::format("{}, {}", base::counted(model_.trained_count(), "parameter"),
                                             base::counted(task_.dataset.size(), "image")));
-  log_.info("{} × {} × {} = global batch {}; {}, {} per rank", task_.place.parallelism.viewers(world_.size()),
+  const layout::Parallelism& ranks = task_.place.parallelism;
+  log_.info("{} × {} × {} = global batch {}{}; {}, {} per rank", ranks.viewers(world_.size()),
             base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),
-            layout.global_size, task_.place.device.str(), base::counted(at::get_num_threads(), "thread"));
+            layout.global_size, ranks.islands_text(world_.size()), task_.place.device.str(),
+            base::counted(at::get_num_threads(), "thread"));
 }
 
 void Trainer::load(const checkpoint::Checkpoint& checkpoint) {

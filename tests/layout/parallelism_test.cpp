@@ -114,6 +114,8 @@ TEST(Parallelism, IslandsAreMoreThanOneCopyOfSeveralRanks) {
       "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0");
   EXPECT_THAT(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 2),
               testing::StartsWith("parallel.sync_every = 3 with parallel.tensor_size = 2: all ranks share one copy"));
+  EXPECT_THAT(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 2),
+              testing::EndsWith("averaged with; take 4 ranks or more, or parallel.sync_every = 0"));
   EXPECT_EQ(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 4), "accepted");
   EXPECT_EQ(refusal_of({.zero_stage = 1, .global_size = 4, .dp_replicate_size = 2, .sync_every = 3}, 4), "accepted");
   EXPECT_EQ(refusal_of({.global_size = 4, .sync_every = 3}), "accepted");  // what is left of several
@@ -166,6 +168,13 @@ TEST(Parallelism, AStageThatSharesNothingIsTold) {
   EXPECT_EQ(state_of_one({.zero_stage = 3, .global_size = 8, .tiles = 4}, 8), "");
   EXPECT_EQ(state_of_one({.zero_stage = 0, .global_size = 8, .tiles = 8}, 8), "");
   EXPECT_EQ(state_of_one({.zero_stage = 3, .global_size = 8}, 1), "");
+}
+
+TEST(Parallelism, OneIslandIsTold) {
+  EXPECT_THAT(island_of_one({.global_size = 8, .sync_every = 4}, 1),
+              testing::StartsWith("parallel.sync_every = 4: there is one island"));
+  EXPECT_EQ(island_of_one({.global_size = 8, .sync_every = 4}, 2), "");
+  EXPECT_EQ(island_of_one({.global_size = 8}, 1), "");
 }
 
 TEST(Parallelism, ReproducibleNeedsWholeGradientsInFloat32) {
