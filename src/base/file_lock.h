@@ -1,5 +1,6 @@
-// Advisory locks on a whole file, as other libraries take them: HDF5 by flock(2), MPI-IO (ROMIO) by fcntl(2). ddpm's
-// own lock on a run folder needs neither; `ddpm doctor` asks whether a file system has them and whether they exclude.
+// Advisory locks on a whole file: by flock(2), as those that write one output take them (base/sole_writer.h), and by
+// fcntl(2), as MPI-IO may take them. The lock on a run folder needs neither; `ddpm doctor` asks whether a file system
+// has them and whether they exclude.
 #pragma once
 
 #include <cstdint>

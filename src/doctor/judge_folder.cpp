@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -78,25 +78,22 @@ std::vector<Finding> judge_names(const Survey& survey) {
 }
 
 std::vector<Finding> judge_locks(const Survey& survey) {
+  constexpr std::array<std::pair<const char*, const char*>, 2> kUses{
+      {{"flock",
+        "commands on different nodes that make the same dataset or export at the same time may not notice each other: "
+        "use another file system there (Lustre: mount with flock)"},
+       {"fcntl",
+        "MPI-IO may want it where several ranks open HDF5 or NetCDF-4 files of other programs: keep these on another "
+        "file system (Lustre: mount with flock)"}}};
   std::vector<Finding> findings;
-  const auto& environment = survey.ranks.front().environment;
-  const auto locking = environment.find("HDF5_USE_FILE_LOCKING");
-  const bool hdf5_locks = locking == environment.end() || locking->second == "TRUE";
-  for (const char* kind : {"flock", "fcntl"}) {
-    const bool for_hdf5 = std::string_view(kind) == "flock";
-    if (for_hdf5 && !hdf5_locks) continue;  // no other rank takes the lock
-    append(
-        findings,
-        each_visit(survey, Severity::warning,
-                   for_hdf5 ? "export HDF5_USE_FILE_LOCKING=FALSE where HDF5 cannot open shards; nothing else needs it"
-                            : "ddpm data create on several nodes writes through MPI-IO, which may want it: use another "
-                              "file system there (Lustre: mount with flock)",
-                   [&](const FolderVisit& visit) {
-                     const auto said = visit.locks.find(kind);
-                     if (said == visit.locks.end() || said->second == "excludes") return std::string();
-                     const bool refused = said->second.find(": cannot ") != std::string::npos;
-                     return refused ? said->second : fmt::format("a lock by {} {}", kind, said->second);
-                   }));
+  for (const auto& [kind, advice] : kUses) {
+    append(findings,
+           each_visit(survey, Severity::warning, advice, [kind = std::string(kind)](const FolderVisit& visit) {
+             const auto said = visit.locks.find(kind);
+             if (said == visit.locks.end() || said->second == "excludes") return std::string();
+             const bool refused = said->second.find(": cannot ") != std::string::npos;
+             return refused ? said->second : fmt::format("a lock by {} {}", kind, said->second);
+           }));
   }
   return findings;
 }
