@@ -54,6 +54,11 @@ def my_toml(stock):
                  "sample_size = 64\n")  # fmt: skip
 
 
+def more_toml(stock):
+    (stock / "more.toml").write_text('[data]\nvalidation = "photos-64/validation"\n[validation]\nevery_steps = 2\n[sample]\n'
+                                     'every_steps = 2\ncount = 4\nscheduler = "dpmsolver++"\nsteps = 2\n')  # fmt: skip
+
+
 def runs_mine(stock):
     """A finished run with everything that pages ask of one: several averages, all checkpoints, few timesteps."""
     stock.want("photos-64", "my.toml")
@@ -240,6 +245,7 @@ MAKERS = {
     "photos": (photos, ()),
     "photos-64": (photos_64, ()),
     "my.toml": (my_toml, ()),
+    "more.toml": (more_toml, ()),
     "runs/mine": (runs_mine, ()),
     "celebahq256": (celebahq256, ()),
     "runs/edm": (runs_edm, ()),
