@@ -86,6 +86,12 @@ def lora_run(stock):
          "--model.lora_targets", '["convolutions"]')  # fmt: skip
 
 
+def faces_toml(stock):
+    """Adapters beside that model."""
+    write_config(stock / "faces.toml", "runs/faces", '[data]\ntrain = "photos-64"\n[diffusion]\nnum_train_timesteps = 10\n',
+                 'pretrained = "celebahq256"\nlora_rank = 2\nlora_targets = ["convolutions"]\n')  # fmt: skip
+
+
 def adapter(stock):
     stock.want("runs/lora")
     shutil.copytree(stock / "runs/lora/adapter", stock / "adapter")
@@ -181,6 +187,14 @@ def era5_nc(stock, names=("era5.nc", "era5_2021.nc", "era5_2022.nc")):
             f.createVariable("orography", "f4", plane)[:] = np.arange(128).reshape(8, 16)
 
 
+def fields_toml(stock):
+    """A configuration for such files."""
+    write_config(stock / "fields.toml", "runs/fields",
+                 '[data]\ntrain = "era5_*.nc"\nvariables = ["t2m", "u10"]\ncondition = "sst"\nstatic = "orography"\n'
+                 'normalize = "standardize"\n[diffusion]\nformulation = "edm"\nsigma_data = 1.0\n',
+                 "in_channels = 4\nout_channels = 2\n")  # fmt: skip
+
+
 def era5_with_gaps(stock):
     """The same, with values of what is learned that are missing."""
     era5_nc(stock, ("era5_1979.nc", "era5_1980.nc"))
@@ -251,6 +265,7 @@ MAKERS = {
     "runs/edm": (runs_edm, ()),
     "runs/lora": (lora_run, ()),
     "adapter": (adapter, ()),
+    "faces.toml": (faces_toml, ()),
     "runs/downscale": (downscale, ("fine.h5", "forecast.h5")),
     "train-000.tar": (tars, ("train-001.tar",)),
     "photos.zip": (photos_zip, ()),
@@ -262,6 +277,7 @@ MAKERS = {
     "fields.h5": (fields_h5, ()),
     "era5.nc": (era5_nc, ("era5_2021.nc", "era5_2022.nc")),
     "era5_1979.nc": (era5_with_gaps, ("era5_1980.nc",)),
+    "fields.toml": (fields_toml, ()),
     "runs/forecast": (forecast_run, ()),
     "images.npy": (images_npy, ("labels.npy",)),
     "runs/era5": (era5_samples, ("test", "a1", "a2", "a3", "b1", "b2", "b3")),
