@@ -148,9 +148,11 @@ std::optional<std::string> GrowingFolder::made_by(const base::FileSystem& files,
 
 void GrowingFolder::begin(const NeededSpace& needed, std::string_view made_by) {
   refuse_existing(files_, output_);
+  files_.create_directories(base::parent_of(partial_));
+  lock_.emplace(files_, partial_, base::Hold::alone);
+  refuse_existing(files_, output_);  // as whoever had the lock may have left it
   const bool resumes = files_.exists(partial_);
   files_.create_directories(partial_);
-  lock_.emplace(partial_, FolderLock::Kind::exclusive);
   try {
     if (!made_by.empty()) expect_made_by(made_by);  // before shards of another number of them go
     clear_leftovers();
@@ -163,7 +165,7 @@ void GrowingFolder::begin(const NeededSpace& needed, std::string_view made_by) {
 }
 
 void GrowingFolder::join() {
-  if (!lock_) lock_.emplace(partial_, FolderLock::Kind::shared);
+  if (!lock_) lock_.emplace(files_, partial_, base::Hold::shared);
 }
 
 std::optional<base::Json> GrowingFolder::note_of(int64_t index, std::string_view fingerprint) const {

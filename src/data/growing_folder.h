@@ -1,9 +1,10 @@
 // A dataset's folder while ranks fill it, shard by shard.
 //
 // It grows in a hidden folder beside its place (.NAME.partial), which is renamed last: the output is whole or absent.
-// Each finished shard leaves a note there with its digest and the fingerprint of what it was made from; a later command
-// takes over the shards whose notes still hold. The notes go last, once the folder has its name: a command that is
-// killed just before leaves them in the output, where nobody reads them.
+// Meanwhile .NAME.partial.lock keeps other jobs out. Each finished shard leaves a note in the folder with its digest
+// and the fingerprint of what it was made from; a later command takes over the shards whose notes still hold. The notes
+// go last, once the folder has its name: a command that is killed just before leaves them in the output, where nobody
+// reads them.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/lock_file.h"
 #include "base/sole_writer.h"
 #include "support/temporary_folder.h"
 
@@ -44,6 +45,54 @@ TEST_P(Locks, OfAMissingFileAreAnError) { EXPECT_THROW(FileLock(folder_.path() /
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Locks, testing::Values(LockKind::flock, LockKind::fcntl),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
+
+TEST_P(Locks, ThatAreSharedExcludeOnlyThoseWhoWantThemAlone) {
+  FileLock lock(path_, GetParam(), Hold::alone);
+  lock.change(Hold::shared);
+  EXPECT_TRUE(lock.held());
+  const auto exit_code = [&](Hold hold) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(FileLock(path_, GetParam(), hold).held() ? 1 : 0);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(exit_code(Hold::alone), 0);
+  EXPECT_EQ(exit_code(Hold::shared), 1);
+  lock.change(Hold::alone);
+  EXPECT_EQ(exit_code(Hold::shared), 0);
+}
+
+TEST(LockFile, IsRemovedByTheLastWhoLetsGo) {
+  const test::TemporaryFolder folder;
+  const auto files = posix_file_system();
+  const Path place = folder.path() / "lock";
+  std::optional<LockFile> first(std::in_place, *files, place, Hold::alone);
+  EXPECT_TRUE(first->held());
+  EXPECT_TRUE(first->excludes());
+  EXPECT_FALSE(LockFile(*files, place, Hold::shared).held());
+  first->share();
+  std::optional<LockFile> second(std::in_place, *files, place, Hold::shared);
+  EXPECT_TRUE(second->held());
+  EXPECT_FALSE(LockFile(*files, place, Hold::alone).held());
+  first.reset();
+  EXPECT_TRUE(files->exists(place)) << "the second holds it";
+  EXPECT_FALSE(LockFile(*files, place, Hold::alone).held());
+  second.reset();
+  EXPECT_FALSE(files->exists(place));
+}
+
+TEST(LockFile, OfOthersThatCameAfterItWasRemovedStays) {
+  const test::TemporaryFolder folder;
+  const auto files = posix_file_system();
+  const Path place = folder.path() / "lock";
+  std::optional<LockFile> first(std::in_place, *files, place, Hold::alone);
+  files->remove(place);
+  const LockFile second(*files, place, Hold::alone);
+  EXPECT_TRUE(second.held());
+  first.reset();
+  EXPECT_TRUE(files->exists(place));
+}
 
 TEST(SoleWriter, KeepsOthersOutUntilItsEndAndLeavesNothing) {
   const test::TemporaryFolder folder;

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/lock_file.h"
 #include "base/sha256.h"
 #include "support/forwarding_files.h"
 #include "support/temporary_folder.h"
@@ -138,6 +139,25 @@ TEST_F(GrowingFolderTest, AKillJustAfterItHasItsNameLeavesAWholeFolder) {
   EXPECT_EQ(GrowingFolder::made_by(*files_, output()), "seed 0\n");
   GrowingFolder::clear_notes(*files_, output());
   EXPECT_EQ(std::distance(fs::directory_iterator(output()), fs::directory_iterator()), 3);
+}
+
+TEST_F(GrowingFolderTest, IsLockedByARegularFileWhichGoesWithTheLastRank) {
+  const base::Path lock = folder_.path() / ".set.partial.lock";
+  {
+    // A lock on the folder itself would keep out processes of this node alone on NFS and Lustre.
+    const base::LockFile other(*files_, lock, base::Hold::shared);
+    GrowingFolder folder = place();
+    EXPECT_THAT(refusal(folder), HasSubstr("another process is at work in this folder, and holds .set.partial.lock"));
+  }
+  std::optional<GrowingFolder> folder(std::in_place, *files_, output(), 2);
+  EXPECT_EQ(refusal(*folder), "begun");
+  std::optional<GrowingFolder> colleague(std::in_place, *files_, output(), 2);
+  colleague->join();
+  folder->publish();
+  folder.reset();
+  EXPECT_FALSE(base::LockFile(*files_, lock, base::Hold::alone).held()) << "another rank is at work";
+  colleague.reset();
+  EXPECT_THAT(files_->list(folder_.path()), testing::ElementsAre("set"));
 }
 
 TEST_F(GrowingFolderTest, AnotherNumberOfShardsBeginsAnew) {

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/named.h"
+#include "base/sole_writer.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "data/folder_lock.h"
 #include "data/growing_folder.h"
 #include "data/prepare/create.h"
 #include "data/prepare/create_fields.h"
@@ -57,10 +57,10 @@ class Appender {
 
   AppendResult run(const std::function<void(const CreateProgress&)>& progress) {
     comm::agree(comm_, [&] { expect_shards(options_.shards); });
-    std::optional<FolderLock> lock;
+    std::optional<base::SoleWriter> sole;  // set on rank 0
     const std::string text = comm::agree_on_root(comm_, [&] {
       static_cast<void>(read_dataset_info(folder_));  // says what is wrong with a folder that is no dataset
-      lock.emplace(folder_, FolderLock::Kind::exclusive);
+      sole.emplace(files_, folder_ / kDescriptionFile);
       const DatasetInfo info = read_dataset_info(folder_);  // as nobody else changes it any more
       clear_leftovers(info);
       return to_json_text(info);
@@ -86,8 +86,10 @@ class Appender {
     return comm::ask_root(comm_, [&] { return holds_arrays(options_.source, options_.arrays); });
   }
 
-  /// Removes what a killed append left: a finished part, and shards that have got their names but are not listed.
+  /// Ends what a killed append had begun: of one whose shards are listed by now the list of what it left out gets its
+  /// name, of any other one the finished part goes, and shards that have got their names but are not listed.
   void clear_leftovers(const DatasetInfo& info) {
+    adopt_skipped(info);
     files_.remove_all(folder_ / kAdded);
     for (const std::string& name : files_.list(folder_)) {
       const bool listed = std::ranges::count(info.shards, name, &ShardInfo::file) > 0;
@@ -185,24 +187,37 @@ class Appender {
       throw base::OutputError("{}: its {} has changed since this command began", folder_.string(), kDescriptionFile);
     }
     const DatasetInfo added = read_dataset_info(folder_ / kAdded);
+    join_skipped(grown);
     for (std::size_t s = 0; s < added.shards.size(); ++s) {
       const std::string& name = grown.shards[before_.shards.size() + s].file;
       files_.rename(folder_ / kAdded / added.shards[s].file, folder_ / name);
     }
-    add_to_skipped();
     files_.sync_directory(folder_);
     write_dataset_info(files_, folder_, grown);
+    adopt_skipped(grown);
     files_.remove_all(folder_ / kAdded);
   }
 
-  void add_to_skipped() {
+  /// The list of what was left out of a set with these shards, until it may have its name: once they are the set's. The
+  /// number of shards tells the set before and after an append apart.
+  [[nodiscard]] base::Path joined_skipped(const DatasetInfo& info) const {
+    return folder_ / kAdded / fmt::format("skipped-of-{}-shards.jsonl", info.shards.size());
+  }
+
+  /// Writes that list, so that a kill at any time lets it say of each picture once that it was left out.
+  void join_skipped(const DatasetInfo& grown) {
     constexpr uint64_t kMostBytes = uint64_t{1} << 30U;
     const auto text_of = [&](const base::Path& file) {
       return files_.exists(file) ? files_.read(file, kMostBytes) : "";
     };
     const std::string skipped = text_of(folder_ / kAdded / kSkippedFile);
     if (skipped.empty()) return;
-    base::write_atomically(files_, folder_ / kSkippedFile, text_of(folder_ / kSkippedFile) + skipped);
+    base::write_atomically(files_, joined_skipped(grown), text_of(folder_ / kSkippedFile) + skipped);
+  }
+
+  /// Gives that list its name, if there is one and it has not been done.
+  void adopt_skipped(const DatasetInfo& info) {
+    if (files_.exists(joined_skipped(info))) base::publish(files_, joined_skipped(info), folder_ / kSkippedFile);
   }
 
   comm::Communicator& comm_;

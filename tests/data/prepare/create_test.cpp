@@ -95,7 +95,7 @@ TEST_F(Create, ASecondCreateOfTheSameOutputIsRefusedWhileOneIsAtWork) {
   std::unique_ptr<FolderLock> other;
   if (test::world().rank() == 0) {
     fs::create_directories(partial);
-    other = std::make_unique<FolderLock>(partial, FolderLock::Kind::shared);
+    other = std::make_unique<FolderLock>(*files_, partial, base::Hold::shared);
   }
   try {
     make(options("set"));
