@@ -68,6 +68,11 @@ struct UnreadableError : comm::AgreedError {
   explicit UnreadableError(const comm::AgreedError& error) : AgreedError(error) {}
 };
 
+/// Thrown by find() on all ranks: the run has had checkpoints, and none is there that is not damaged.
+struct NoneReadableError : comm::AgreedError {
+  explicit NoneReadableError(const comm::AgreedError& error) : AgreedError(error) {}
+};
+
 /// A checkpoint folder as `ddpm checkpoint list` shows it.
 struct CheckpointInfo {
   base::Path directory;
@@ -111,11 +116,14 @@ class CheckpointStore {
 
   /// Where the checkpoint of a step is, or would be.
   [[nodiscard]] base::Path directory(int64_t step) const { return checkpoints() / step_folder_name(step); }
+  /// Whether `folder` is where this run has, or had, its checkpoint of that step: under its own name, or displaced by
+  /// another one (folders.h). Paths are compared in one form, however they are written.
+  [[nodiscard]] bool is_own(const base::Path& folder, int64_t step) const;
   /// Names of the folders in RUN/checkpoints that may hold one, newest first.
   [[nodiscard]] std::vector<std::string> candidates();
   /// The newest checkpoint that matches its checksums, or none. Damaged ones are passed over with a warning each; one
   /// that cannot be read just now (base::AccessError) may be whole: throws UnreadableError. When there are checkpoints
-  /// but none is readable, or LATEST names one and there is none, throws. Changes nothing on disk.
+  /// but none is readable, or LATEST names one and there is none, throws NoneReadableError. Changes nothing on disk.
   [[nodiscard]] std::optional<Checkpoint> find();
   /// Opens that checkpoint folder; throws when it is damaged. Never falls back to another one.
   [[nodiscard]] Checkpoint open(const base::Path& directory);
@@ -139,8 +147,11 @@ class CheckpointStore {
   /// Like open(); sets `unreadable` on the ranks where it fails because access is denied.
   [[nodiscard]] Checkpoint open(const base::Path& directory, bool& unreadable);
   void verify_part(const Checkpoint& checkpoint);
-  /// Whether the folder is gone because an active run removed it. Collective.
-  [[nodiscard]] bool is_gone(const base::Path& directory);
+  /// Whether the folder is gone because an active run removed it. Sets `unreadable` on rank 0 where that cannot be
+  /// told. Collective.
+  [[nodiscard]] bool is_gone(const base::Path& directory, bool& unreadable);
+  /// Throws NoneReadableError when one of these candidates, or LATEST, says that there was a checkpoint. Collective.
+  void expect_none(const std::vector<std::string>& candidates);
   void commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions);
   void discard(const base::Path& temporary) const;
 

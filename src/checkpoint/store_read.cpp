@@ -1,6 +1,7 @@
 // The reading half of CheckpointStore.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/input_file.h"
@@ -81,7 +82,7 @@ std::optional<Checkpoint> CheckpointStore::find() {
       return open(checkpoints() / name, unreadable);
     } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all continue together
       if (error.code() != base::ExitCode::output) throw;
-      if (is_gone(checkpoints() / name)) {
+      if (is_gone(checkpoints() / name, unreadable)) {
         logger_.info("{} was removed while it was being read", (checkpoints() / name).string());
         removed = true;
         continue;
@@ -91,19 +92,33 @@ std::optional<Checkpoint> CheckpointStore::find() {
     }
   }
   if (removed) return find();  // the run that removes it has written newer ones
-  comm::do_on_root(comm_, [&] {
-    if (!names.empty()) {
-      throw base::OutputError("{}: no readable checkpoint among {} (newest: {})", checkpoints().string(), names.size(),
-                              names.front());
-    }
-    if (const base::Path latest = run_directory_ / kLatestName; files_.exists(latest)) {
+  expect_none(names);
+  return std::nullopt;
+}
+
+void CheckpointStore::expect_none(const std::vector<std::string>& candidates) {
+  const base::Path latest = run_directory_ / kLatestName;
+  if (candidates.empty() && !comm::ask_root(comm_, [&] { return files_.exists(latest); })) return;
+  try {
+    comm::do_on_root(comm_, [&] {
+      if (!candidates.empty()) {
+        throw base::OutputError("{}: no readable checkpoint among {} (newest: {})", checkpoints().string(),
+                                candidates.size(), candidates.front());
+      }
       throw base::OutputError(
           "{} says that there was a checkpoint, and {} holds none: put them back, or remove {} "
           "to start from the beginning",
           latest.string(), checkpoints().string(), kLatestName);
-    }
-  });
-  return std::nullopt;
+    });
+  } catch (const comm::AgreedError& error) {
+    throw NoneReadableError(error);
+  }
+}
+
+bool CheckpointStore::is_own(const base::Path& folder, int64_t step) const {
+  const auto full = [](const base::Path& path) { return (std::filesystem::absolute(path) / "").lexically_normal(); };
+  const base::Path plain = base::plain_path(folder);
+  return step_of_candidate(plain.filename().string()) == step && full(base::parent_of(plain)) == full(checkpoints());
 }
 
 std::vector<std::string> CheckpointStore::candidates() {
@@ -112,8 +127,15 @@ std::vector<std::string> CheckpointStore::candidates() {
   return base::Json::parse(shared).get<std::vector<std::string>>();
 }
 
-bool CheckpointStore::is_gone(const base::Path& directory) {
-  return comm::ask_root(comm_, [&] { return !files_.exists(directory); });
+bool CheckpointStore::is_gone(const base::Path& directory, bool& unreadable) {
+  return comm::ask_root(comm_, [&] {
+    try {
+      return !files_.exists(directory);
+    } catch (const base::OutputError&) {
+      unreadable = true;
+      return false;
+    }
+  });
 }
 
 Checkpoint CheckpointStore::open(const base::Path& directory) {
@@ -172,7 +194,7 @@ std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directo
     if (deep) (void)open(directory, unreadable);
   } catch (const comm::AgreedError& error) {
     if (error.code() != base::ExitCode::output) throw;
-    if (is_gone(directory)) {
+    if (is_gone(directory, unreadable)) {
       logger_.info("{} was removed while it was being read", directory.string());
       return std::nullopt;
     }

@@ -32,6 +32,21 @@ std::string full_name(const std::string& path) {
   return name;
 }
 
+/// The steps that these folders hold checkpoints of, newest first. Names do not tell: a displaced checkpoint has
+/// another one until a run with the lock gives it its own back (checkpoint::sweep_leftovers).
+std::vector<int64_t> steps_of(const std::vector<std::string>& candidates) {
+  std::vector<int64_t> steps;
+  for (const std::string& name : candidates) {
+    const int64_t step = checkpoint::step_of_candidate(name).value();
+    if (steps.empty() || steps.back() != step) steps.push_back(step);
+  }
+  return steps;
+}
+
+std::string shown_newest(const std::vector<int64_t>& steps) {
+  return steps.empty() ? "none" : checkpoint::step_folder_name(steps.front());
+}
+
 /// Returns the newest readable checkpoint of the run if the run was started from `origin` before, so that repeating a
 /// command continues the run.
 std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStore& store, const std::string& origin) {
@@ -39,10 +54,9 @@ std::optional<checkpoint::Checkpoint> find_descendant(checkpoint::CheckpointStor
   try {
     auto found = store.find();
     if (found && found->manifest.state.value("resumed_from", base::Json()) == base::Json(origin)) return found;
-  } catch (const checkpoint::UnreadableError&) {
-    throw;  // the newest may be whole, and starting again from the named one would set it aside
-  } catch (const comm::AgreedError&) {
-    // No checkpoint of the run is readable, so the named one is used.
+  } catch (const checkpoint::NoneReadableError&) {
+    // So the named one is used. After any other error the newest may be whole, and starting again from the named one
+    // would set it aside.
   }
   return std::nullopt;
 }
@@ -91,7 +105,7 @@ void expect_same_images(const checkpoint::Checkpoint& checkpoint, const std::str
 
 std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpoint::CheckpointStore& store,
                                                    const base::FileSystem& files, comm::Communicator& world) {
-  seen_ = store.candidates();
+  seen_ = steps_of(store.candidates());
   if (names_checkpoint(value_)) {
     // One rank looks: relative paths and links may differ between nodes.
     const base::Path place = meant_checkpoint(files, world, base::plain_path(value_));
@@ -112,13 +126,13 @@ std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpo
 
 void Resume::expect_unchanged(const RunFolder& run, checkpoint::CheckpointStore& store,
                               comm::Communicator& world) const {
-  const std::vector<std::string> now = store.candidates();
+  const std::vector<int64_t> now = steps_of(store.candidates());
   comm::agree(world, [&] {
     if (now == seen_) return;
     throw base::OutputError(
         "{}: another run has worked in this folder while this one was starting: its "
         "newest checkpoint was {} and is now {}; repeat the command to continue from there",
-        run.path().string(), seen_.empty() ? "none" : seen_.front(), now.empty() ? "none" : now.front());
+        run.path().string(), shown_newest(seen_), shown_newest(now));
   });
 }
 

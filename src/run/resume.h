@@ -1,6 +1,7 @@
 // Finds and loads the state that training resumes from, by the run folder and checkpoint.resume.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,9 +51,9 @@ class Resume {
 
  private:
   std::string value_;
-  std::vector<std::string> seen_;  ///< checkpoints of the run, as find() saw them
-  std::string named_;              ///< the checkpoint that `value_` names, as rank 0 sees it
-  bool resumed_before_ = false;    ///< the run was resumed from the named one before
+  std::vector<int64_t> seen_;    ///< steps of the run's checkpoints, as find() saw them
+  std::string named_;            ///< the checkpoint that `value_` names, as rank 0 sees it
+  bool resumed_before_ = false;  ///< the run was resumed from the named one before
 };
 
 }  // namespace ddpm::run

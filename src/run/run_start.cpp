@@ -87,7 +87,8 @@ void start_run(const RunParts& parts, const Runtime& runtime, const std::optiona
   run.claim();
   if (!loaded || !run.resumes()) return;
   const int64_t step = state.progress.step;
-  if (loaded->directory == parts.store.directory(step)) parts.saver.set_newest_step(step);
+  const auto is_own = [&] { return parts.store.is_own(loaded->directory, step); };
+  if (comm::ask_root(runtime.session.world(), is_own)) parts.saver.set_newest_step(step);
   parts.store.set_aside_newer(step);
 }
 

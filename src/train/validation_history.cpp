@@ -11,12 +11,6 @@
 namespace ddpm::train {
 namespace {
 
-/// Paths are compared in one form, however they are written.
-bool same_folder(const base::Path& a, const base::Path& b) {
-  const auto full = [](const base::Path& path) { return (std::filesystem::absolute(path) / "").lexically_normal(); };
-  return full(a) == full(b);
-}
-
 std::string best_text(const ValidationRecord& record) {
   return record.best_loss ? fmt::format("; the best is {:.6f} of step {}", *record.best_loss, record.best_step) : "";
 }
@@ -29,8 +23,8 @@ ValidationHistory::ValidationHistory(std::string set, double min_delta, const ba
     : set_(std::move(set)), min_delta_(min_delta), files_(files), store_(store), world_(world), log_(log) {}
 
 void ValidationHistory::resume(const checkpoint::Checkpoint& checkpoint) {
-  const base::Path own = store_.directory(checkpoint.manifest.step);
-  if (!comm::ask_root(world_, [&] { return same_folder(checkpoint.directory, own); })) return;
+  const auto is_own = [&] { return store_.is_own(checkpoint.directory, checkpoint.manifest.step); };
+  if (!comm::ask_root(world_, is_own)) return;
   comm::agree(world_,
               [&] { record_ = read_validation_record(checkpoint.manifest.state, run::state_origin(checkpoint)); });
   if (record_.set.empty()) return;
@@ -40,7 +34,8 @@ void ValidationHistory::resume(const checkpoint::Checkpoint& checkpoint) {
     return;
   }
   if (!record_.best_loss) return;
-  const base::Path folder = store_.directory(record_.best_step);
+  const bool is_this = record_.best_step == checkpoint.manifest.step;
+  const base::Path folder = is_this ? checkpoint.directory : store_.directory(record_.best_step);
   if (comm::ask_root(world_, [&] { return holds_best(folder); })) return;
   log_.warn("{}, the best checkpoint so far, is not there: the next validation counts as the best", folder.string());
   record_.best_loss.reset();

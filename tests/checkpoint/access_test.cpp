@@ -1,4 +1,6 @@
 // A checkpoint that cannot be read just now, or that an active run removes meanwhile, is not called damaged.
+#include <new>
+
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -59,6 +61,55 @@ TEST_F(Access, WhatCannotBeReadNowIsNotPassedOver) {
     EXPECT_FALSE(found.front().unreadable);
   }
   EXPECT_EQ(store_.find()->manifest.step, 30);
+}
+
+/// A disk that cannot say whether a folder is there.
+class MuteDisk : public WatchedDisk {
+ public:
+  explicit MuteDisk(base::Path folder) : WatchedDisk([](const base::Path&) {}), folder_(std::move(folder)) {}
+  [[nodiscard]] bool exists(const base::Path& path) const override {
+    if (path == folder_) throw base::AccessError("{}: cannot examine: Input/output error", path.string());
+    return WatchedDisk::exists(path);
+  }
+
+ private:
+  base::Path folder_;
+};
+
+TEST_F(Access, AFolderThatMayBeGoneOrNotIsNotPassedOver) {
+  on_disk([&] { files_->remove(step_folder(30) / kManifestName); });
+  MuteDisk disk(step_folder(30));
+  CheckpointStore store(disk, world(), run_, logger_);
+  EXPECT_THROW((void)store.find(), UnreadableError);
+  EXPECT_TRUE(store.list(false).back().unreadable);
+  EXPECT_EQ(store_.find()->manifest.step, 20);
+}
+
+TEST_F(Access, OnlyDamageOfAllCheckpointsIsThatNoneIsReadable) {
+  const auto damage = [&](int64_t step) { on_disk([&] { files_->remove(step_folder(step) / kManifestName); }); };
+  damage(30);
+  {
+    WatchedDisk disk([&](const base::Path& path) {
+      if (path == step_folder(20) / kManifestName) throw std::bad_alloc();
+    });
+    CheckpointStore store(disk, world(), run_, logger_);
+    try {
+      (void)store.find();
+      ADD_FAILURE() << "found one";
+    } catch (const NoneReadableError&) {
+      ADD_FAILURE() << "want of memory is taken for damage";
+    } catch (const comm::AgreedError& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::bug);
+    }
+  }
+  comm::barrier(world());
+  damage(20);
+  damage(10);
+  EXPECT_THROW((void)store_.find(), NoneReadableError);
+  on_disk([&] {
+    for (const int64_t step : {10, 20, 30}) files_->remove_all(step_folder(step));
+  });
+  EXPECT_THROW((void)store_.find(), NoneReadableError);  // LATEST names one
 }
 
 TEST_F(Access, DamageIsNotTakenForWantOfAccess) {

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, files_below, make_dataset, metrics  # noqa: E402
+from ddpm_run import ddpm, files_below, make_dataset, metrics, write_config  # noqa: E402
 from ddpm_job import Job, wait_until  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -103,6 +103,41 @@ class Lock(unittest.TestCase):
             self.assertIn("another run has worked in this folder while this one was starting", said)
             self.assertEqual(files_below(checkpoints), saved)
             self.assertFalse((first.run / "LOCK").exists())
+
+    def test_a_checkpoint_that_a_kill_left_displaced_is_resumed_from(self):
+        # As SIGKILL between the two renames leaves it, by which a save replaces the checkpoint of the same step.
+        config = write_config(WORK / "displaced.toml", WORK / "displaced", self.dataset, train={"steps": 4},
+                              checkpoint={"every_steps": 2})  # fmt: skip
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                shutil.rmtree(WORK / "displaced", ignore_errors=True)
+                ddpm("train", config, ranks=ranks)
+                checkpoints = WORK / "displaced" / "checkpoints"
+                (checkpoints / "step-00000004").rename(checkpoints / ".old-step-00000004-0123456789abcdef")
+                said = ddpm("train", config, "--train.steps", 6, ranks=ranks).stderr
+                self.assertIn("steps 5 to 6", said)
+                names = sorted(path.name for path in checkpoints.iterdir())
+                self.assertEqual(names, ["step-00000002", "step-00000004", "step-00000006"])
+
+    def test_a_named_checkpoint_takes_no_newer_ones_place_that_cannot_be_seen_now(self):
+        config = write_config(WORK / "named.toml", WORK / "named", self.dataset, train={"steps": 2}, checkpoint={"every_steps": 2})
+        later = write_config(WORK / "later.toml", WORK / "later", self.dataset, train={"steps": 4}, checkpoint={"every_steps": 2})
+        for name in ("named", "later"):
+            shutil.rmtree(WORK / name, ignore_errors=True)
+        ddpm("train", config)
+        resume = ["train", later, "--checkpoint.resume", WORK / "named" / "checkpoints" / "step-00000002"]
+        ddpm(*resume)
+        checkpoints = WORK / "later" / "checkpoints"
+        newest = checkpoints / "step-00000004"
+        saved = files_below(checkpoints)
+        failing = ["-P", newest / "MANIFEST.json", "-P", newest,
+                   "-e", "trace=openat,newfstatat", "-e", "inject=openat:error=ENOENT", "-e", "inject=newfstatat:error=EIO"]  # fmt: skip
+        command = ["strace", "-f", "-qq", "-o", WORK / "named.strace", *failing, os.environ["DDPM"], *resume, "--train.steps", 6]
+        process = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(process.returncode, 4, process.stderr)
+        self.assertIn("may be whole", process.stderr)
+        self.assertEqual(files_below(checkpoints), saved)
+        self.assertIn("steps 5 to 6", ddpm(*resume, "--train.steps", 6).stderr)
 
     def test_a_start_that_was_killed_before_its_first_file_is_no_obstacle(self):
         with Job("early", self.dataset, 1, train={"steps": 2}) as job:
