@@ -249,10 +249,21 @@ void write_staged(FileSystem& files, const Path& target, const std::function<voi
 
 void remove_leftovers(FileSystem& files, const Path& target) {
   const Path folder = parent_of(target);
+  const std::string staged = fmt::format(".{}.{}-", target.filename().string(), kStaged);
+  const std::string displaced = fmt::format(".{}.{}-", target.filename().string(), kDisplaced);
   for (const std::string& name : files.list(folder)) {
-    for (const char* kind : {kStaged, kDisplaced}) {
-      if (name.starts_with(fmt::format(".{}.{}-", target.filename().string(), kind))) files.remove_all(folder / name);
+    if (name.starts_with(displaced) && !files.exists(target)) {
+      publish(files, folder / name, target);
+    } else if (name.starts_with(displaced) || name.starts_with(staged)) {
+      files.remove_all(folder / name);
     }
+  }
+}
+
+void remove_leftovers_in(FileSystem& files, const Path& folder) {
+  const std::string staged = fmt::format(".{}-", kStaged);
+  for (const std::string& name : files.list(folder)) {
+    if (name.starts_with('.') && name.find(staged) != std::string::npos) files.remove_all(folder / name);
   }
 }
 

@@ -130,9 +130,12 @@ class StagedPath {
 /// Makes a file that `write` fills, by way of a StagedPath; what lies at `target` is replaced once the new one is on
 /// disk.
 void write_staged(FileSystem& files, const Path& target, const std::function<void(WritableFile& file)>& write);
-/// Removes what dead writers of `target` have left beside it, under the names that StagedPath gives. Nobody else may be
-/// writing it (base/sole_writer.h, or the lock of a folder around it).
+/// Removes what dead writers of `target` have left beside it, under the names that StagedPath gives. Where one died
+/// between displacing `target` and replacing it, what it had displaced gets its name back. Nobody else may be writing
+/// it (base/sole_writer.h, or the lock of a folder around it).
 void remove_leftovers(FileSystem& files, const Path& target);
+/// Removes what dead writers of anything in `folder` have left unfinished there. Nobody may be writing in it.
+void remove_leftovers_in(FileSystem& files, const Path& folder);
 
 /// Replaces `path` so that after any crash it holds either the old or the new text whole.
 void write_atomically(FileSystem& files, const Path& path, std::string_view text);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -14,6 +16,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
+#include "base/lock_file.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
 
@@ -23,6 +26,7 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{8} << 20;
 constexpr std::size_t kNameDigits = 16;
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
+constexpr const char* kLockFile = ".lock";
 
 /// A set and its copy on this host.
 struct Copy {
@@ -50,14 +54,33 @@ bool is_there(const Path& path, uint64_t size, const base::FileSystem& files) {
   return files.exists(path) && files.file_size(path) == size;
 }
 
-/// Makes the folder, if there is room for what it lacks.
-void make_room(const Copy& copy, base::FileSystem& files) {
+/// Makes the folder, and removes from it what killed jobs have left unfinished. While the lock that is returned lives,
+/// no other job of this host takes for such leftovers what the ranks of this one are copying.
+std::unique_ptr<base::LockFile> enter(const Copy& copy, base::FileSystem& files) {
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  constexpr int kPauses = 3000;  // a minute: as long as removing takes
+  files.create_directories(copy.to);
+  const Path place = copy.to / kLockFile;
+  {
+    const base::LockFile alone(files, place, base::Hold::alone);
+    if (alone.held() && alone.excludes()) base::remove_leftovers_in(files, copy.to);
+  }
+  for (int pause = 0; pause < kPauses; ++pause) {
+    auto shared = std::make_unique<base::LockFile>(files, place, base::Hold::shared);
+    if (shared->held()) return shared;
+    std::this_thread::sleep_for(kPause);
+  }
+  throw base::OutputError("{}: another process holds {} all the time; wait for it or end it", copy.to.string(),
+                          kLockFile);
+}
+
+/// Throws where there is no room for what the folder lacks.
+void expect_room(const Copy& copy, base::FileSystem& files) {
   uint64_t missing = 0;
   for (const ShardInfo& shard : copy.info.shards) {
     if (!is_there(copy.to / shard.file, shard.size, files)) missing += shard.size;
   }
   if (missing > 0) base::expect_room(files, copy.to, missing, fmt::format("what is copied of {}", copy.from.string()));
-  files.create_directories(copy.to);
 }
 
 void copy_shard(const Copy& copy, const ShardInfo& shard, base::FileSystem& files) {
@@ -99,13 +122,16 @@ std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank
     const std::string text = comm::agree_on_root(comm, [&] { return description_text(source.path, files); });
     Copy copy;
     bool whole = false;
+    std::unique_ptr<base::LockFile> lock;  // of the first rank of a host, while its ranks copy
     comm::agree(comm, [&] {
       copy = copy_of(source.path, stage, text);
       whole = files.exists(copy.to / kDescriptionFile) &&
               std::ranges::all_of(copy.info.shards, [&](const ShardInfo& shard) {
                 return is_there(copy.to / shard.file, shard.size, files);
               });
-      if (!whole && host.rank == 0) make_room(copy, files);
+      if (whole || host.rank != 0) return;
+      lock = enter(copy, files);
+      expect_room(copy, files);
     });
     const double begin = base::steady_seconds();
     comm::agree(comm, [&] {

@@ -20,8 +20,9 @@ struct HostRank {
 void expect_stageable(const Path& set);
 
 /// Copies each set, a folder, to `stage` on every host and returns the copies. The ranks of a host deal out the shards,
-/// and compare each with its SHA-256 as they copy it; what an earlier start has copied is used again. Collective.
-/// Throws DatasetError for a set that is no folder and for a damaged shard, and OutputError where a host has no room.
+/// and compare each with its SHA-256 as they copy it; what an earlier start has copied is used again, and what a killed
+/// one has left half copied is removed. Collective. Throws DatasetError for a set that is no folder and for a damaged
+/// shard, and OutputError where a host has no room.
 std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank& host,
                                         const std::vector<Dataset::Source>& sources, const Path& stage,
                                         base::FileSystem& files, const base::Logger& log);

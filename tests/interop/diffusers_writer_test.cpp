@@ -119,6 +119,21 @@ TEST_F(DiffusersWriter, AFailureLeavesTheOlderFolderAndNothingElse) {
   EXPECT_EQ(text("README.md"), before);
 }
 
+// A kill between the two renames leaves the older folder, whole, under a hidden name.
+TEST_F(DiffusersWriter, AFolderThatACrashHasDisplacedIsThereAgainUntilItIsReplaced) {
+  tiny_.write(model_);
+  const std::string before = text("README.md");
+  std::filesystem::rename(model_, folder_.path() / ".model.old-0123456789abcdef");
+  std::vector<NamedTensor> twice = tiny_.weights();
+  twice.push_back(twice.front());
+  EXPECT_THROW(write(twice), base::InternalError);
+  EXPECT_THAT(names(), ElementsAre("model"));
+  EXPECT_EQ(text("README.md"), before);
+  std::filesystem::rename(model_, folder_.path() / ".model.old-0123456789abcdef");
+  tiny_.write(model_);
+  EXPECT_THAT(names(), ElementsAre("model"));
+}
+
 TEST_F(DiffusersWriter, TheCardTellsWhatTheModelIsAndHowToLoadIt) {
   tiny_.write(model_);
   const std::string card = text("README.md");

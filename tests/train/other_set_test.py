@@ -1,5 +1,6 @@
 """Training sets that change, are mixed, or are copied first: data.continue_with_other, a list in data.train, data.stage."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -156,6 +157,26 @@ class OtherSet(unittest.TestCase):
         next(copy.glob("shard-*")).unlink()  # as what clears old files does
         said = ddpm("train", self.config("staged", self.first, 3), "--data.stage", stage).stderr
         self.assertIn("was copied to", said)
+
+    def test_what_a_killed_start_left_half_copied_goes_unless_another_job_is_copying(self):
+        stage = WORK / "stage-killed"
+        shutil.rmtree(stage, ignore_errors=True)
+        shutil.rmtree(WORK / "staged", ignore_errors=True)
+        options = ("--data.stage", stage)
+        ddpm("train", self.config("staged", self.first, 2), *options)
+        (copy,) = stage.iterdir()
+        names = sorted(file.name for file in copy.iterdir())
+        shard = next(copy.glob("shard-*"))
+        half = copy / f".{shard.name}.tmp-0123456789abcdef"
+        for other_job, steps in ((True, 3), (False, 4)):
+            shard.unlink()
+            half.write_bytes(b"half a shard")
+            with open(copy / ".lock", "a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH if other_job else fcntl.LOCK_UN)
+                said = ddpm("train", self.config("staged", self.first, steps), *options, ranks=2).stderr
+            self.assertIn("was copied to", said)
+            self.assertEqual(half.exists(), other_job)
+        self.assertEqual(sorted(file.name for file in copy.iterdir()), names)
 
     def test_a_damaged_set_or_a_file_is_not_staged(self):
         stage, damaged = WORK / "stage-damaged", WORK / "damaged"
