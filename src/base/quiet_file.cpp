@@ -32,7 +32,8 @@ void QuietFile::write(uint64_t offset, std::span<const std::byte> in) {
   while (!in.empty() && error_ == 0) {
     const ssize_t n = ::pwrite(descriptor_.get(), in.data(), in.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return note_failure();
+    if (n == 0) errno = EIO;  // no progress and no reason: some network file systems
+    if (n <= 0) return note_failure();
     offset += static_cast<uint64_t>(n);
     in = in.subspan(static_cast<std::size_t>(n));
   }

@@ -60,6 +60,12 @@ ssize_t pread(int descriptor, void* bytes, size_t size, off_t offset) {
   return kReal(descriptor, bytes, size, offset);
 }
 
+ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t offset) {
+  if (FailingCalls::fails("pwrite")) return errno == 0 ? 0 : -1;
+  static auto* const kReal = next<ssize_t(int, const void*, size_t, off_t)>("pwrite");
+  return kReal(descriptor, bytes, size, offset);
+}
+
 ssize_t read(int descriptor, void* bytes, size_t size) {
   if (FailingCalls::fails("read")) return -1;
   static auto* const kReal = next<ssize_t(int, void*, size_t)>("read");

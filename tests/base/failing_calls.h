@@ -5,7 +5,8 @@
 
 namespace ddpm::test {
 
-/// While it lives, the calls of one function fail: open, pread, read, stat, fstat or getdents64. One at a time.
+/// While it lives, the calls of one function fail: open, pread, pwrite, read, stat, fstat or getdents64. One at a time.
+/// A pwrite that fails with 0 writes nothing.
 class FailingCalls {
  public:
   /// The first `passed` calls succeed, then `times` fail with `code`, then all succeed.

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "base/failing_calls.h"
 #include "support/temporary_folder.h"
 
 namespace ddpm::base {
@@ -52,6 +53,21 @@ TEST(QuietFile, RemembersTheFirstFailureAndWritesNoMore) {
   file.close();
   EXPECT_EQ(file.failure(), "File too large");
   EXPECT_EQ(test::read_text(path), "abcd");
+}
+
+TEST(QuietFile, AWriteThatWritesNothingIsAFailure) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "a";
+  test::write_text(path, "");
+  QuietFile file(path);
+  {
+    const test::FailingCalls failing("pwrite", 0, 1);
+    file.write(0, as_written("abcdef"));
+  }
+  EXPECT_EQ(file.failure(), "Input/output error");
+  file.write(0, as_written("abcdef"));
+  file.close();
+  EXPECT_EQ(test::read_text(path), "");
 }
 
 TEST(QuietFile, IsNotMade) {
