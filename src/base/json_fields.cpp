@@ -103,8 +103,12 @@ base::DType JsonFields::dtype(std::string_view key) const {
 }
 
 base::Json parse_json_file(std::string_view text, const std::string& origin, uint64_t max_bytes) {
+  return parse_json_file(text, origin, JsonLimits{.max_bytes = max_bytes});
+}
+
+base::Json parse_json_file(std::string_view text, const std::string& origin, const JsonLimits& limits) {
   try {
-    return base::parse_json(text, {.max_bytes = max_bytes});
+    return base::parse_json(text, limits);
   } catch (const std::invalid_argument& error) {
     throw base::OutputError("{}: not valid JSON: {}", origin, error.what());
   }

@@ -48,6 +48,7 @@ class JsonFields {
 };
 
 /// base::parse_json with its failure as OutputError: "origin: reason".
+base::Json parse_json_file(std::string_view text, const std::string& origin, const JsonLimits& limits);
 base::Json parse_json_file(std::string_view text, const std::string& origin, uint64_t max_bytes);
 
 /// A non-negative integer that fits 63 bits; throws OutputError "place is …" otherwise.

@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kHexDigits = 64;
 constexpr std::size_t kMaxNameBytes = 1024;
 constexpr int64_t kMaxWorldSize = std::numeric_limits<int>::max();
+/// No slice has fewer bytes for each value than this, but for tensors of more axes than there are.
+constexpr uint64_t kBytesPerValue = 4;
 constexpr std::string_view kDigestOpen = "\"sha256\": \"";
 constexpr std::string_view kDigestClose = "\"\n}\n";
 
@@ -148,6 +150,12 @@ void check_checksum(std::string_view text, const std::string& origin) {
 
 }  // namespace
 
+base::JsonLimits manifest_limits(uint64_t bytes) {
+  base::JsonLimits limits{.max_bytes = kMaxManifestBytes};
+  limits.max_values = std::max<std::size_t>(limits.max_values, bytes / kBytesPerValue);
+  return limits;
+}
+
 TensorSlice ManifestTensor::slice(std::size_t i) const {
   return {name, dtype, shape, slices.at(i).box, slices.at(i).flat};
 }
@@ -171,7 +179,7 @@ std::string to_text(const Manifest& manifest) {
 
 Manifest parse_contribution(std::string_view text, const std::string& origin) {
   check_checksum(text, origin);
-  const base::Json json = base::parse_json_file(text, origin, kMaxManifestBytes);
+  const base::Json json = base::parse_json_file(text, origin, manifest_limits(text.size()));
   const base::JsonFields fields(
       json, origin, {"format", "step", "world", "config_hash", "dataset_hash", "state", "files", "tensors", "sha256"});
   if (const int64_t format = fields.integer("format"); format != kManifestFormat) {

@@ -25,7 +25,12 @@ namespace ddpm::checkpoint {
 inline constexpr int64_t kManifestFormat = 1;
 inline constexpr const char* kManifestName = "MANIFEST.json";
 /// A longer file is not read.
-inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30U;
+inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 31U;
+
+/// What the JSON of a manifest of so many bytes may hold. The values grow with the size: a slice of a convolution's
+/// weight has 19 in about 180 bytes. 2 billion parameters with two moments and one average are about 5 million slices
+/// on 1024 ranks (ZeRO stage 1 or 2, the default of parallel.bucket_mib): 90 million values in 0.8 GiB.
+[[nodiscard]] base::JsonLimits manifest_limits(uint64_t bytes);
 
 struct ManifestFile {
   std::string name;  ///< inside the checkpoint folder; no separators

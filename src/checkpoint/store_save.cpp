@@ -80,6 +80,16 @@ Manifest merge(const std::vector<std::string>& contributions) {
   return manifest;
 }
 
+void expect_readable_size(std::string_view text, const Manifest& manifest, const base::Path& path) {
+  if (text.size() <= kMaxManifestBytes) return;
+  std::size_t slices = 0;
+  for (const ManifestTensor& tensor : manifest.tensors) slices += tensor.slices.size();
+  throw base::OutputError(
+      "{}: {} slices of {} tensors in {} files take {} bytes, and no more than {} are read; wanted: fewer ranks that "
+      "share the state or, below ZeRO stage 3, a larger parallel.bucket_mib",
+      path.string(), slices, manifest.tensors.size(), manifest.files.size(), text.size(), kMaxManifestBytes);
+}
+
 void write_checked_file(base::FileSystem& files, const base::Path& path, std::string_view text) {
   base::write_new_file(files, path, text);
   expect_stored(path, base::sha256_hex(text));
@@ -160,6 +170,7 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   const std::string text = to_text(manifest);
   const base::Path manifest_path = pending.directory / kManifestName;
   // What could not be read back is not published.
+  expect_readable_size(text, manifest, manifest_path);
   const Manifest read_back = parse_manifest(text, manifest_path.string());
   if (request.check) request.check(read_back, manifest_path.string());
 

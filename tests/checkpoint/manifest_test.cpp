@@ -60,6 +60,35 @@ TEST(Manifest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(manifest.find("weigh"), nullptr);
 }
 
+/// Values of any kind in it, keys apart: what limits count.
+std::size_t values_in(const base::Json& json) {
+  std::size_t values = 1;
+  if (!json.is_structured()) return values;
+  for (const base::Json& value : json) values += values_in(value);
+  return values;
+}
+
+// The ranks of a large run cut each tensor into thousands of slices. The number of values that are read must not end
+// before the number of bytes does.
+TEST(Manifest, HoldsAsManySlicesAsItMayHaveBytes) {
+  for (std::size_t axes = 0; axes <= 5; ++axes) {
+    Manifest manifest = example();
+    ManifestTensor tensor{"m", base::DType::f32, std::vector<int64_t>(axes, 9), {}};
+    for (int i = 0; i < 1000; ++i) {
+      tensor.slices.push_back({"shard-00000-of-01024.safetensors", "m", Box(axes, {0, 9}), {0, 1}});
+    }
+    manifest.tensors = {std::move(tensor)};
+    const std::string text = to_text(manifest);
+    const double values_per_byte =
+        static_cast<double>(values_in(base::Json::parse(text))) / static_cast<double>(text.size());
+    EXPECT_GT(static_cast<double>(manifest_limits(kMaxManifestBytes).max_values),
+              values_per_byte * static_cast<double>(kMaxManifestBytes))
+        << axes << " axes";
+  }
+  EXPECT_EQ(manifest_limits(1000).max_values, base::JsonLimits{}.max_values) << "small files may hold what others may";
+  EXPECT_EQ(manifest_limits(1000).max_bytes, kMaxManifestBytes);
+}
+
 TEST(Manifest, EndsWithTheChecksumOfAllBytesBeforeThatField) {
   const std::string text = to_text(example());
   const base::Json json = base::Json::parse(text);
