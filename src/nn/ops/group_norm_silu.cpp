@@ -54,9 +54,8 @@ at::Tensor normalise(const at::Tensor& x, const at::Tensor& weight, const at::Te
 }
 
 /// Serves the CPU, and the meta device, which counts what the CPU would keep.
-bool cpu_takes(const at::Tensor& x, const GroupNormOptions& options) {
-  const bool activation = options.activation == Activation::silu || options.activation == Activation::none;
-  return cpu::has_group_norm(x.scalar_type()) && activation && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+bool cpu_takes(const at::Tensor& x) {
+  return cpu::has_group_norm(x.scalar_type()) && x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 void check_alike(const Branches& branches) {
@@ -75,18 +74,25 @@ Branches in_channels_last(const Branches& branches) {
   return {.addend = ordered(branches.addend), .residual = ordered(branches.residual)};
 }
 
-/// On CUDA, where ATen's group normalisation would copy to NCHW and back, all layouts and activations are fused as far
-/// as they can be.
+/// The kernels know SiLU. Other activations follow the norm and its modulation.
+NormalisedSum fused(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
+                    const GroupNormOptions& options, const Modulation& modulation, const Partition& partition,
+                    bool with_x) {
+  GroupNormOptions known = options;
+  if (options.activation != Activation::silu) known.activation = Activation::none;
+  NormalisedSum result =
+      fused_group_norm(in_channels_last(branches), weight, bias, known, modulation, partition, with_x);
+  if (known.activation != options.activation) result.y = activate(result.y, options.activation);
+  return result;
+}
+
+/// On CUDA, where ATen's group normalisation would copy to NCHW and back, all layouts are fused.
 NormalisedSum fused_on_cuda(const Branches& branches, const at::Tensor& weight, const at::Tensor& bias,
                             const GroupNormOptions& options, const Modulation& modulation, bool with_x) {
-  GroupNormOptions fused = options;
-  if (options.activation != Activation::silu) fused.activation = Activation::none;
   const at::MemoryFormat order = branches.addend.suggest_memory_format();
-  NormalisedSum result =
-      fused_group_norm(in_channels_last(branches), weight, bias, fused, modulation, whole_image(), with_x);
+  NormalisedSum result = fused(branches, weight, bias, options, modulation, whole_image(), with_x);
   result.y = result.y.contiguous(order);
   if (with_x) result.x = result.x.contiguous(order);
-  if (fused.activation != options.activation) result.y = activate(result.y, options.activation);
   return result;
 }
 
@@ -99,9 +105,7 @@ NormalisedSum normalise_branches(const Branches& branches, const at::Tensor& wei
     if (on_gpu && partition.tiles() == 1) {
       return fused_on_cuda(branches, weight, bias, options, modulation, with_x);
     }
-    if (!on_gpu && cpu_takes(addend, options)) {
-      return fused_group_norm(in_channels_last(branches), weight, bias, options, modulation, partition, with_x);
-    }
+    if (!on_gpu && cpu_takes(addend)) return fused(branches, weight, bias, options, modulation, partition, with_x);
   }
   const at::Tensor x = joined(branches);
   const at::Tensor shifted = modulation.shift_before.defined() ? x + over_pixels(modulation.shift_before) : x;

@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/silu.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -25,7 +24,7 @@ NormalisedSum by_aten(const NormCase& c, const std::vector<at::Tensor>& t) {
   const at::Tensor shifted = m.shift_before.defined() ? x + over_pixels(m.shift_before) : x;
   at::Tensor y = at::group_norm(shifted, c.groups, t[1], t[2], 1e-5, false);
   if (m.scale.defined()) y = y * (1 + over_pixels(m.scale)) + over_pixels(m.shift_after);
-  return {.y = c.activation == Activation::silu ? at::silu(y) : y, .x = x};
+  return {.y = activate(y, c.activation), .x = x};
 }
 
 template <typename Operation>

@@ -1,4 +1,5 @@
 // Compares group normalisation with modulation and SiLU with ATen's result in float64.
+#include <initializer_list>
 #include <limits>
 
 #include <ATen/core/grad_mode.h>
@@ -19,13 +20,16 @@
 namespace ddpm::nn::test {
 namespace {
 
+constexpr auto kActivations = {Activation::none, Activation::silu, Activation::mish, Activation::gelu,
+                               Activation::relu};
+
 std::vector<at::Tensor> in_float64(const NormCase& c, const NormInputs& in) {
   return norm_by_aten(c, in.to(at::kDouble));
 }
 
-void expect_near_float64(NormCase c) {
+void expect_near_float64(NormCase c, std::initializer_list<Activation> activations) {
   for (const Modulated m : {Modulated::not_at_all, Modulated::before, Modulated::scale_shift, Modulated::both}) {
-    for (const Activation a : {Activation::none, Activation::silu}) {
+    for (const Activation a : activations) {
       for (const Connection k : {Connection::none, Connection::head, Connection::sum}) {
         c.modulated = m;
         c.activation = a;
@@ -38,6 +42,8 @@ void expect_near_float64(NormCase c) {
     }
   }
 }
+
+void expect_near_float64(const NormCase& c) { expect_near_float64(c, {Activation::none, Activation::silu}); }
 
 TEST(GroupNormSilu, AgreesWithFloat64ForAnyNumberOfImages) {
   for (int64_t images = 1; images <= 5; ++images) expect_near_float64({images, 64, 32, 3, 5});
@@ -56,9 +62,14 @@ TEST(GroupNormSilu, AgreesWithFloat64ForAnySizeOfImage) {
   expect_near_float64({1, 40, 8, 61, 67});  // several slabs, the last one not full
 }
 
+TEST(GroupNormSilu, AgreesWithFloat64ForAnyActivation) {
+  expect_near_float64({2, 64, 32, 3, 5}, kActivations);
+  expect_near_float64({1, 40, 8, 61, 67}, kActivations);
+}
+
 TEST(GroupNormSilu, ASumHasTheBitsOfAnAdditionBefore) {
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    for (const Activation a : {Activation::silu, Activation::mish}) {  // Mish by ATen's operations
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {  // float16 by ATen's operations
+    for (const Activation a : kActivations) {
       const NormCase c{3, 40, 8, 61, 67, Modulated::both, a, Connection::sum};
       const NormInputs in = norm_inputs(c, dtype);
       in.tensors[0].mul_(1.1);  // so that the sum is rounded
@@ -162,14 +173,16 @@ TEST(GroupNormSilu, AnImageDoesNotDependOnItsBatch) {
 }
 
 TEST(GroupNormSilu, KeepsItsPrecisionFarFromZero) {
-  const NormCase c{2, 32, 8, 16, 16, Modulated::not_at_all, Activation::none};
-  NormInputs in = norm_inputs(c);
-  in.tensors[0] += 1000.0;  // where a float32 is a multiple of 6e-5
-  in.tensors[0].select(1, 5) += 30000.0;
-  const auto seen = norm_by_ddpm(c, in);
-  const auto wanted = in_float64(c, in);
-  EXPECT_LT(relative_error(seen[0], wanted[0]), 1e-4);
-  EXPECT_LT(relative_error(seen[1], wanted[1]), 1e-4);
+  for (const Activation a : kActivations) {
+    const NormCase c{2, 32, 8, 16, 16, Modulated::not_at_all, a};
+    NormInputs in = norm_inputs(c);
+    in.tensors[0] += 1000.0;  // where a float32 is a multiple of 6e-5
+    in.tensors[0].select(1, 5) += 30000.0;
+    const auto seen = norm_by_ddpm(c, in);
+    const auto wanted = in_float64(c, in);
+    EXPECT_LT(relative_error(seen[0], wanted[0]), 1e-4) << c;
+    EXPECT_LT(relative_error(seen[1], wanted[1]), 1e-4) << c;
+  }
 }
 
 TEST(GroupNormSilu, OneOutlierLeavesTheOtherPixelsTheirPrecision) {
