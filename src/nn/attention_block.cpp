@@ -37,8 +37,7 @@ at::Tensor AttentionBlock::forward(Branches branches, const ForwardContext& cont
   const Partition& partition = context.partition;
   at::Tensor attended;
   const bool whole = partition.tiles() == 1 && partition.channel_parts() == 1;
-  const bool in_any_order = options_.norm && options_.norm->in_any_order;
-  if (in_any_order && rows.is_cpu() && whole && !at::GradMode::is_enabled()) {
+  if (options_.in_any_order && rows.is_cpu() && whole && !at::GradMode::is_enabled()) {
     const SortedRows sorted = sort_rows(rows);
     attended = at_former_places(attend(sorted.rows, partition), sorted.places);
   } else {

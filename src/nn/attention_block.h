@@ -20,11 +20,12 @@ namespace ddpm::nn {
 
 struct AttentionOptions {
   int64_t channels = 0;
-  int64_t head_dim = 8;  ///< channels that one head sees
-  /// Absent: no normalisation. With `in_any_order`, an image that is rolled gives the rolled result to the bit, on CPUs
-  /// and without gradients: see nn/ops/row_order.h.
-  std::optional<GroupNormOptions> norm;
+  int64_t head_dim = 8;                  ///< channels that one head sees
+  std::optional<GroupNormOptions> norm;  ///< absent: no normalisation
   double output_scale = 1.0;
+  /// An image that is rolled gives the rolled result to the bit, on CPUs and without gradients (nn/ops/row_order.h);
+  /// the norm needs its own `in_any_order`.
+  bool in_any_order = false;
 };
 
 class AttentionBlock {

@@ -5,6 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/roll.h>
 #include <ATen/ops/sin.h>
@@ -17,7 +18,14 @@
 namespace ddpm::denoise {
 namespace {
 
-nn::UNet2DConfig torus(const std::string& level) {
+struct Torus {
+  std::string level;  ///< blocks at the lower resolution: "" or Attn
+  nn::ActivationName act_fn = nn::ActivationName::silu;
+  nn::TimeScaleShift time = nn::TimeScaleShift::standard;
+};
+
+nn::UNet2DConfig config_of(const Torus& torus) {
+  const std::string& level = torus.level;
   nn::UNet2DConfig c;
   c.sample_size = {32};
   c.in_channels = 2;
@@ -27,6 +35,8 @@ nn::UNet2DConfig torus(const std::string& level) {
   c.up_block_types = {level + "UpBlock2D", "UpBlock2D"};
   c.add_attention = !level.empty();
   c.norm_num_groups = 4;
+  c.act_fn = torus.act_fn;
+  c.resnet_time_scale_shift = torus.time;
   c.padding = {"periodic", "periodic"};
   return c;
 }
@@ -38,8 +48,8 @@ at::Tensor drawn(const nn::UNet2D& unet, const at::Tensor& noise) {
 }
 
 /// How far the sample of rolled noise lies from the rolled sample, relative to its greatest value.
-double difference(const std::string& level, int64_t rows, int64_t columns) {
-  const nn::UNet2D unet(torus(level));
+double difference(const Torus& torus, int64_t rows, int64_t columns) {
+  const nn::UNet2D unet(config_of(torus));
   nn::allocate(unet.parameters(), at::kFloat);
   nn::initialize(unet.parameters(), 3);
   const at::Tensor noise = at::sin(at::arange(2 * 2 * 32 * 32, at::kFloat) * 0.83).reshape({2, 2, 32, 32});
@@ -51,10 +61,21 @@ double difference(const std::string& level, int64_t rows, int64_t columns) {
 TEST(Periodic, RolledNoiseGivesTheRolledSample) {
   // 2 is the total stride. The statistics of norms are float64 sums here, whose order is lost when they are rounded.
   for (const auto& [rows, columns] : {std::pair{16, 0}, {2, 0}, {0, 2}, {16, 2}, {6, 26}, {30, 30}}) {
-    EXPECT_EQ(difference("", rows, columns), 0.0) << rows << ", " << columns;
+    EXPECT_EQ(difference({""}, rows, columns), 0.0) << rows << ", " << columns;
   }
-  // Attention adds over all pixels in float32, and the steps of an untrained model magnify what another order leaves.
-  EXPECT_LT(difference("Attn", 16, 6), 1e-3);
+  // With gradients, attention adds over all pixels in float32, and the steps of an untrained model magnify what another
+  // order leaves.
+  EXPECT_LT(difference({"Attn"}, 16, 6), 1e-3);
+}
+
+TEST(Periodic, WithAnyActivationAndModulationToTheBit) {
+  const at::NoGradGuard no_grad;
+  for (const auto time : {nn::TimeScaleShift::standard, nn::TimeScaleShift::scale_shift}) {
+    for (const auto act_fn :
+         {nn::ActivationName::silu, nn::ActivationName::mish, nn::ActivationName::gelu, nn::ActivationName::relu}) {
+      EXPECT_EQ(difference({"Attn", act_fn, time}, 16, 6), 0.0) << static_cast<int>(act_fn);
+    }
+  }
 }
 
 }  // namespace

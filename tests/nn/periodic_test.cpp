@@ -48,7 +48,14 @@ TEST(Periodic, ConvolutionsWrapAsCircularPaddingDoes) {
   }
 }
 
-UNet2DConfig small(std::vector<std::string> padding, int64_t downsample_padding) {
+/// What models differ in beside their padding.
+struct Kind {
+  int64_t downsample_padding = 1;
+  ActivationName act_fn = ActivationName::silu;
+  TimeScaleShift time = TimeScaleShift::standard;
+};
+
+UNet2DConfig small(std::vector<std::string> padding, const Kind& kind = {}) {
   UNet2DConfig c;
   c.sample_size = {16};
   c.block_out_channels = {8, 16, 16};
@@ -56,7 +63,9 @@ UNet2DConfig small(std::vector<std::string> padding, int64_t downsample_padding)
   c.up_block_types = {"ResnetUpsampleBlock2D", "AttnUpBlock2D", "UpBlock2D"};
   c.layers_per_block = 1;
   c.norm_num_groups = 4;
-  c.downsample_padding = downsample_padding;
+  c.downsample_padding = kind.downsample_padding;
+  c.act_fn = kind.act_fn;
+  c.resnet_time_scale_shift = kind.time;
   c.padding = std::move(padding);
   return c;
 }
@@ -85,12 +94,16 @@ Predicted predict(const UNet2DConfig& config, const at::Tensor& x, const at::Ten
 TEST(Periodic, ThePredictionRollsWithTheImage) {
   const at::Tensor x = waves({2, 3, 16, 16}, 0.37);
   const at::Tensor weights = waves({2, 3, 16, 16}, 0.91);
-  for (const int64_t downsample_padding : {0, 1}) {
+  for (const Kind& kind : {Kind{.downsample_padding = 0},
+                           {},
+                           {.act_fn = ActivationName::mish},
+                           {.time = TimeScaleShift::scale_shift},
+                           {.act_fn = ActivationName::gelu, .time = TimeScaleShift::scale_shift}}) {
     for (const auto& [padding, axes] :
          {std::pair<std::vector<std::string>, std::vector<int64_t>>{{"periodic", "periodic"}, {2, 3}},
           {{"zeros", "periodic"}, {3}},
           {{"periodic", "zeros"}, {2}}}) {
-      const UNet2DConfig config = small(padding, downsample_padding);
+      const UNet2DConfig config = small(padding, kind);
       const Predicted whole = predict(config, x, weights);
       for (const auto& [axis, shift] : {std::pair<int64_t, int64_t>{2, 8}, {3, 8}, {2, 4}, {3, 4}}) {  // 4: the stride
         const auto rolled = [axis = axis, shift = shift](const at::Tensor& t) { return at::roll(t, {shift}, {axis}); };
@@ -111,7 +124,7 @@ TEST(Periodic, ThePredictionRollsWithTheImage) {
 TEST(Periodic, WithHeadsOfAllSizesToTheBit) {
   const at::Tensor x = waves({3, 3, 16, 24}, 0.41);
   for (const int64_t head_dim : {8, 16, 64, 128}) {
-    UNet2DConfig config = small({"periodic", "periodic"}, 1);
+    UNet2DConfig config = small({"periodic", "periodic"});
     config.block_out_channels = {32, 128, 128};
     config.attention_head_dim = head_dim;
     const UNet2D unet(config);
@@ -127,7 +140,7 @@ TEST(Periodic, WithHeadsOfAllSizesToTheBit) {
 }
 
 TEST(Periodic, FiltersThatReflectAreRefused) {
-  UNet2DConfig c = small({"periodic", "zeros"}, 1);
+  UNet2DConfig c = small({"periodic", "zeros"});
   c.down_block_types[0] = "SkipDownBlock2D";
   c.up_block_types[2] = "SkipUpBlock2D";
   try {
@@ -137,8 +150,8 @@ TEST(Periodic, FiltersThatReflectAreRefused) {
     EXPECT_THAT(error.what(),
                 testing::HasSubstr("model.padding = [periodic, zeros]: wanted zeros with SkipDownBlock2D"));
   }
-  EXPECT_THROW(UNet2D(small({"periodic", "zeros", "zeros"}, 1)), base::ConfigError);
-  EXPECT_THROW(UNet2D(small({"periodic", "mirror"}, 1)), base::ConfigError);
+  EXPECT_THROW(UNet2D(small({"periodic", "zeros", "zeros"})), base::ConfigError);
+  EXPECT_THROW(UNet2D(small({"periodic", "mirror"})), base::ConfigError);
 }
 
 }  // namespace

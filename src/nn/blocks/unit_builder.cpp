@@ -31,8 +31,10 @@ ResnetOptions UnitBuilder::resnet(int64_t in, int64_t out) {
 }
 
 AttentionOptions UnitBuilder::attention(int64_t channels) const {
-  AttentionOptions o{
-      .channels = channels, .head_dim = c_.attention_head_dim == 0 ? channels : c_.attention_head_dim, .norm = norm_};
+  AttentionOptions o{.channels = channels,
+                     .head_dim = c_.attention_head_dim == 0 ? channels : c_.attention_head_dim,
+                     .norm = norm_,
+                     .in_any_order = norm_.in_any_order};
   o.norm->groups = plain_norm_groups(channels, c_.norm_num_groups);
   return o;
 }
