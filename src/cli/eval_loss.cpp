@@ -75,6 +75,7 @@ void run_loss(Context& context, LossArguments& arguments) {
   for (eval::LossSide* side : {&models, &others}) {
     for (const eval::LossModel& model : side->models) {
       context.enter("the losses of " + model.path);
+      device::choose_inference_kernels(options.device, model.model.allow_tf32);
       LazyBar bar("eval loss", context.log.speaks(), "batch");
       side->losses.push_back(
           eval::measure_losses(model, options, context, [&](int64_t done, int64_t total) { bar.update(done, total); }));

@@ -237,6 +237,9 @@ void run_sample(SampleArguments options, Context& context) {
     if (options.size) options.sides = sides_of("--size", *options.size);
   });
   const at::Device device = device::choose_device(options.device, session, context.log);
+  if (options.precision == SamplePrecision::bf16) {
+    device::expect_bf16(device, world, {.asked = "--precision bf16", .possible = "--precision no"});
+  }
   device::set_up_host_memory(device::FreedMemory::kept);
   // The last bits of sums depend on the number of threads, which otherwise follows from that of the ranks.
   if (options.makes_dataset() && options.threads == 0) options.threads = 1;
@@ -248,6 +251,7 @@ void run_sample(SampleArguments options, Context& context) {
     weak = load(options.guidance_model, options.guidance_weights, "--guidance-weights", options, context, device);
     options.sampling.weak = &*weak;
   }
+  device::choose_inference_kernels(device, model.allow_tf32 && (!weak || weak->allow_tf32));
   comm::agree(world, [&] {
     const bool adapted = model.adapters || (weak && weak->adapters);
     denoise::expect_use_of_base(options.adapter_base, adapted, options.model);

@@ -235,6 +235,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
     model.scheduler_origin = (run / checkpoint::kConfigName).string();
     model.class_dropout = trained.class_dropout;
     model.condition_dropout = trained.condition_dropout;
+    model.allow_tf32 = trained.allow_tf32;
   });
   const WeightSource source{choice, power_averages, store, *found, runtime.log};
   if (lora.rank > 0) {

@@ -24,6 +24,7 @@ struct RunModel {
   std::size_t averages = 0;                ///< how many averages of the weights each checkpoint holds
   run::PowerAverages power_averages = {};  ///< those averages from which ones of any length can be made
   bool has_mean = false;                   ///< it was trained with diffusion.mean_model
+  bool allow_tf32 = true;                  ///< precision.allow_tf32
 };
 /// Reads RUN/config.toml. Throws OutputError.
 using ReadRunModel = std::function<RunModel(const base::Path& file)>;

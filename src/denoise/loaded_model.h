@@ -47,6 +47,7 @@ struct LoadedModel {
   std::optional<LoadedAdapters> adapters = std::nullopt;      ///< none: it was trained whole
   bool averages = false;    ///< the weights are those in unet_ema/ of a diffusers folder
   std::string description;  ///< "step 1000, ema:0 weights" or "diffusers folder"
+  bool allow_tf32 = true;   ///< whether a GPU may round its products to TF32: as its run says, or training's default
   /// What its samples are added to: see mean_model.h. Null: nothing.
   std::shared_ptr<const LoadedModel> mean = nullptr;
 };

@@ -50,6 +50,12 @@ void use_deterministic_kernels(at::Context& torch) {
   torch.setDeterministicCuDNN(true);
 }
 
+void use_on_gpu(at::Context& torch, bool benchmark, bool allow_tf32) {
+  torch.setBenchmarkCuDNN(benchmark);
+  torch.setAllowTF32CuBLAS(allow_tf32);
+  torch.setAllowTF32CuDNN(allow_tf32);
+}
+
 }  // namespace
 
 c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log, bool share_gpus) {
@@ -64,11 +70,11 @@ c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const b
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
-void expect_bf16(c10::Device device, comm::Communicator& world) {
+void expect_bf16(c10::Device device, comm::Communicator& world, const AskedPrecision& precision) {
   if (!device.is_cuda()) return;
   comm::agree(world, [&] {
     const DeviceFacts facts = DeviceLibrary().describe_devices();
-    expect_bf16(facts.gpus.at(static_cast<std::size_t>(device.index())));
+    expect_bf16(facts.gpus.at(static_cast<std::size_t>(device.index())), precision);
   });
 }
 
@@ -82,9 +88,11 @@ void choose_kernels(c10::Device device, const KernelChoice& choice) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): at start
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
   }
-  torch.setBenchmarkCuDNN(!deterministic);
-  torch.setAllowTF32CuBLAS(choice.allow_tf32);
-  torch.setAllowTF32CuDNN(choice.allow_tf32);
+  use_on_gpu(torch, /*benchmark=*/!deterministic, choice.allow_tf32);
+}
+
+void choose_inference_kernels(c10::Device device, bool allow_tf32) {
+  if (device.is_cuda()) use_on_gpu(at::globalContext(), /*benchmark=*/false, allow_tf32);
 }
 
 DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& session, bool share_gpus)

@@ -23,7 +23,7 @@ c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const b
                           bool share_gpus = false);
 
 /// Throws ConfigError on all ranks when `device` is a GPU of any of them that does not multiply in bf16. Collective.
-void expect_bf16(c10::Device device, comm::Communicator& world);
+void expect_bf16(c10::Device device, comm::Communicator& world, const AskedPrecision& precision = {});
 
 struct KernelChoice {
   bool reproducible = false;
@@ -38,6 +38,11 @@ struct KernelChoice {
 /// (CUBLAS_WORKSPACE_CONFIG, unless it is set): call it before anything runs there. So do they on GPUs that must agree,
 /// which would choose other kernels each.
 void choose_kernels(c10::Device device, const KernelChoice& choice);
+
+/// Tells LibTorch, for the whole process, which kernels draw and evaluate with a model on a GPU, where products may be
+/// rounded to TF32 as training rounded them. What cuDNN would try and time is left out: a shape has one kernel, so that
+/// a sample has the same bits each time.
+void choose_inference_kernels(c10::Device device, bool allow_tf32);
 
 /// What ranks compute with. On a GPU, as long as it lives, the calling thread gives its work to a stream of its own:
 /// what the default stream is given cannot be recorded. Collective.

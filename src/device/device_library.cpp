@@ -107,12 +107,10 @@ bool has_bf16(const DeviceFacts::Gpu& gpu) {
   return gpu.capability == 0 || gpu.capability >= kFirstWithBf16;
 }
 
-void expect_bf16(const DeviceFacts::Gpu& gpu) {
+void expect_bf16(const DeviceFacts::Gpu& gpu, const AskedPrecision& precision) {
   if (has_bf16(gpu)) return;
-  throw base::ConfigError(
-      "precision.mixed_precision = \"bf16\" on a {} (compute capability {}.{}): "
-      "bf16 needs compute capability 8.0; take precision.mixed_precision = \"fp16\"",
-      gpu.name, gpu.capability / 10, gpu.capability % 10);
+  throw base::ConfigError("{} on a {} (compute capability {}.{}): bf16 needs compute capability 8.0; take {}",
+                          precision.asked, gpu.name, gpu.capability / 10, gpu.capability % 10, precision.possible);
 }
 
 int choose_device(int local_rank, int local_size, int visible_devices, bool share) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -97,8 +98,13 @@ void choose_nccl_settings();
 /// Whether `gpu` multiplies in bf16, which came with compute capability 8.0. True where its capability is not known.
 bool has_bf16(const DeviceFacts::Gpu& gpu);
 
+/// How bf16 is asked for, and what to take where a GPU is older.
+struct AskedPrecision {
+  std::string_view asked = "precision.mixed_precision = \"bf16\"";
+  std::string_view possible = "precision.mixed_precision = \"fp16\"";
+};
 /// Throws ConfigError, with the precision to take, when `gpu` does not multiply in bf16.
-void expect_bf16(const DeviceFacts::Gpu& gpu);
+void expect_bf16(const DeviceFacts::Gpu& gpu, const AskedPrecision& precision = {});
 
 /// The GPU of local rank `local_rank` of `local_size` on a host where each rank sees `visible_devices` GPUs. One
 /// visible GPU is taken as the launcher's own choice for this rank. Where ranks may share GPUs, neighbours do. Throws

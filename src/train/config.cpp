@@ -310,7 +310,8 @@ denoise::RunModel read_run_model(const base::Path& file) {
       .averages = config.ema.count(),
       .power_averages = {.relative_lengths = config.ema.enabled ? config.ema.relative_lengths : std::vector<double>{},
                          .first = config.ema.max_decay.size()},
-      .has_mean = config.diffusion.mean_model.has_value()};
+      .has_mean = config.diffusion.mean_model.has_value(),
+      .allow_tf32 = config.precision.allow_tf32};
 }
 
 }  // namespace ddpm::train

@@ -83,6 +83,13 @@ class OnOldGpus(unittest.TestCase):
         self.assertIn('take precision.mixed_precision = "fp16"', line)
         self.assertEqual(before, files_below(WORK))
 
+    def test_so_are_samples_in_bf16(self):
+        process = self.run_here("sample", "--model", WORK / "none", "--precision", "bf16", "--output", WORK / "old.npy")
+        self.assertEqual(process.returncode, 2, process.stderr)
+        (line,) = process.stderr.splitlines()
+        self.assertIn("--precision bf16 on a Tesla V100-SXM2-32GB (compute capability 7.0)", line)
+        self.assertIn("take --precision no", line)
+
     def test_config_new_takes_fp16(self):
         path = WORK / "old-new.toml"
         path.unlink(missing_ok=True)

@@ -61,11 +61,26 @@ TEST_F(ChooseKernels, TheUsersOwnWorkspaceStays) {
   EXPECT_STREQ(std::getenv(kWorkspace), ":16:8");
 }
 
+TEST_F(ChooseKernels, InferenceTakesNoneByTimingsAndTf32WhereTheRunMay) {
+  const at::Context& torch = at::globalContext();
+  for (const bool allowed : {true, false}) {
+    choose_kernels({at::kCUDA, 0}, {.allow_tf32 = !allowed});
+    choose_inference_kernels({at::kCUDA, 0}, allowed);
+    EXPECT_FALSE(torch.benchmarkCuDNN());
+    EXPECT_FALSE(torch.deterministicAlgorithms());
+    EXPECT_EQ(torch.allowTF32CuBLAS(), allowed);
+    EXPECT_EQ(torch.allowTF32CuDNN(), allowed);
+    EXPECT_EQ(std::getenv(kWorkspace), nullptr);
+  }
+}
+
 TEST_F(ChooseKernels, TheCpuKeepsItsOwn) {
   const at::Context& torch = at::globalContext();
   choose_kernels(at::kCPU, {.reproducible = false, .same_on_ranks = true});
+  choose_inference_kernels(at::kCPU, /*allow_tf32=*/false);
   EXPECT_FALSE(torch.benchmarkCuDNN());
   EXPECT_FALSE(torch.deterministicAlgorithms());
+  EXPECT_TRUE(torch.allowTF32CuDNN());
 }
 
 }  // namespace
