@@ -1,10 +1,14 @@
 #include "diffusion/sampler_formulas.h"
 
 #include <cmath>
+#include <tuple>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
-#include <ATen/ops/quantile.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/lerp.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/where.h>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -28,10 +32,30 @@ int64_t spaced_timestep(const SchedulerConfig& c, int64_t n, int64_t i) {
   return round_half_even(falling_number(total, total / static_cast<double>(n), i)) - 1;
 }
 
+/// How far the rank of a quantile of `count` values lies from the lowest one. Up to the most values that at::quantile
+/// takes it is at::quantile's, which computes in the values' own type.
+double rank_of(double ratio, int64_t count, at::ScalarType dtype) {
+  constexpr int64_t kMostOfATen = int64_t{1} << 24;
+  const int64_t last = count - 1;
+  if (dtype == at::kDouble || count > kMostOfATen) return ratio * static_cast<double>(last);
+  return static_cast<float>(ratio) * static_cast<float>(last);
+}
+
+/// at::quantile along the last axis of x [N, values], for any number of values: [N].
+at::Tensor quantile(const at::Tensor& x, double ratio) {
+  const at::Tensor sorted = std::get<0>(at::sort(x, 1));
+  const double rank = rank_of(ratio, sorted.size(1), x.scalar_type());
+  const auto value = [&](double place) { return sorted.select(1, static_cast<int64_t>(place)).contiguous(); };
+  const at::Tensor weight = at::full({x.size(0)}, rank - std::floor(rank), x.options());
+  const at::Tensor between = at::lerp(value(std::floor(rank)), value(std::ceil(rank)), weight);
+  const at::Tensor highest = value(static_cast<double>(sorted.size(1) - 1));  // NaN where there is one
+  return at::where(highest.isnan(), highest, between);
+}
+
 at::Tensor dynamic_threshold(const SchedulerConfig& c, const at::Tensor& image) {
   const at::Tensor flat = image.reshape({image.size(0), -1});
   const at::Tensor bound =
-      at::quantile(flat.abs(), c.dynamic_thresholding_ratio, 1).clamp(1.0, c.sample_max_value).unsqueeze(1);
+      quantile(flat.abs(), c.dynamic_thresholding_ratio).clamp(1.0, c.sample_max_value).unsqueeze(1);
   return (at::clamp(flat, -bound, bound) / bound).reshape(image.sizes());
 }
 
