@@ -227,7 +227,13 @@ NoiseGrid flow_derivative_grid(const SchedulerConfig& c, int64_t steps) {
   return grid;
 }
 
-NoiseGrid flow_lambda_grid(const SchedulerConfig& c, int64_t steps) {
+NoiseGrid flow_lambda_grid(const SchedulerConfig& c, int64_t steps, SamplerType solver) {
+  if (c.num_train_timesteps < 2) {
+    throw base::ConfigError(
+        "num_train_timesteps = {}: {} begins below the highest level of a flow, and has none there; wanted: 2 or more, "
+        "or --scheduler {}",
+        c.num_train_timesteps, base::name_of(solver), base::name_of(SamplerType::euler));
+  }
   const double highest = 1.0 - 1.0 / static_cast<double>(c.num_train_timesteps);
   NoiseGrid grid;
   for (int64_t i = 0; i <= steps; ++i) {
@@ -266,7 +272,7 @@ NoiseGrid lambda_grid(const SchedulerConfig& c, int64_t steps, SamplerType solve
     case Formulation::edm:
       return edm_grid(c, steps);
     case Formulation::flow:
-      return flow_lambda_grid(c, steps);
+      return flow_lambda_grid(c, steps, solver);
     case Formulation::regression:
       break;
   }

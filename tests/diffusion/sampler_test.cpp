@@ -1,9 +1,15 @@
 // Whole trajectories against diffusers' DDPMScheduler and DDIMScheduler, with a model that both can compute.
 #include <cmath>
+#include <limits>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/quantile.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/tanh.h>
 
 #include "base/error.h"
@@ -150,6 +156,44 @@ TEST(Sampler, FormulasOfDdpmAgreeWithScalings) {
   }
 }
 
+SchedulerConfig thresholds_at(double ratio) {
+  SchedulerConfig config;
+  config.thresholding = true;
+  config.dynamic_thresholding_ratio = ratio;
+  config.sample_max_value = 1e6;
+  return config;
+}
+
+TEST(Sampler, ThresholdsAtTheQuantileOfATen) {
+  at::manual_seed(3);
+  for (const int64_t images : {1, 3, 17}) {
+    for (const int64_t values : {1, 2, 7, 100, 4097}) {
+      const at::Tensor x = at::randn({images, 1, 1, values}) * 5.0;
+      for (const double ratio : {0.0, 0.5, 0.87, 0.995, 1.0}) {
+        const at::Tensor bound = at::quantile(x.abs().view({images, -1}), ratio, 1).clamp_min(1.0).view({-1, 1, 1, 1});
+        EXPECT_TRUE(at::equal(diffusion::limit_image(thresholds_at(ratio), x), at::clamp(x, -bound, bound) / bound))
+            << images << " images of " << values << ", " << ratio;
+      }
+    }
+  }
+}
+
+TEST(Sampler, ThresholdsLeaveANaNInItsImage) {
+  at::Tensor x = at::ones({2, 1, 4, 4});
+  x[1][0][2][3] = std::numeric_limits<float>::quiet_NaN();
+  const at::Tensor limited = diffusion::limit_image(thresholds_at(0.5), x);
+  EXPECT_TRUE(at::equal(limited[0], x[0]));
+  EXPECT_TRUE(limited[1].isnan().all().item<bool>());
+}
+
+TEST(Sampler, ThresholdsImagesOfMoreValuesThanATensQuantile) {
+  const at::Tensor x = at::ones({1, 1, 4096, 4098});  // 2^24 are 4096 times 4096
+  x.select(2, 7).fill_(3.0);
+  EXPECT_THROW((void)at::quantile(x.flatten(), 0.9), c10::Error);
+  EXPECT_TRUE(at::equal(diffusion::limit_image(thresholds_at(0.9), x), at::ones_like(x)));
+  EXPECT_TRUE(at::equal(diffusion::limit_image(thresholds_at(0.9999), x), x / 3.0));
+}
+
 TEST(Sampler, TakesNoMoreStepsByItselfThanThereAreTimesteps) {
   SchedulerConfig few;
   few.num_train_timesteps = 20;
@@ -164,6 +208,23 @@ TEST(Sampler, TakesNoMoreStepsByItselfThanThereAreTimesteps) {
           << base::name_of(type) << " " << base::name_of(spacing);
     }
   }
+}
+
+TEST(Sampler, RefusesFlowsOfOneTimestepWhereItHasNoLevelToBeginAt) {
+  SchedulerConfig config;
+  config.formulation = diffusion::Formulation::flow;
+  config.num_train_timesteps = 1;
+  for (const auto type : {SamplerType::dpmsolver_pp, SamplerType::dpmsolver_pp_2s}) {
+    try {
+      (void)make_sampler(config, {.scheduler = type, .steps = 1});
+      FAIL() << base::name_of(type) << " is made";
+    } catch (const base::ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find("num_train_timesteps = 1"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_NO_THROW(make_sampler(config, {.scheduler = SamplerType::euler, .steps = 1}));
+  config.num_train_timesteps = 2;
+  EXPECT_NO_THROW(make_sampler(config, {.scheduler = SamplerType::dpmsolver_pp, .steps = 1}));
 }
 
 TEST(Sampler, RefusesWhatItCannotDo) {
