@@ -13,6 +13,7 @@
 #include "bench/precision_name.h"
 #include "comm/collectives.h"
 #include "denoise/model_inputs.h"
+#include "device/choose_device.h"
 #include "diffusion/samplers.h"
 #include "nn/unet2d.h"
 #include "run/placement.h"
@@ -43,7 +44,8 @@ diffusion::Denoiser denoiser_of(const nn::UNet2D& unet, at::ScalarType dtype) {
     nn::Conditions given;
     if (nn::is_class_conditional(c)) given.class_labels = at::zeros({n}, x.options().dtype(at::kLong));
     if (c.num_parameters) given.parameters = at::zeros({n, *c.num_parameters}, x.options());
-    return unet.forward(denoise::model_input(x.to(dtype), beside), t, given, nn::RandomContext{});
+    const at::Tensor shown = x.to(nn::input_dtype(c, dtype));
+    return unet.forward(denoise::model_input(shown, beside), t, given, nn::RandomContext{});
   };
 }
 
@@ -53,7 +55,10 @@ SampleBench bench_sample(const train::Config& config, const nn::UNet2DConfig& mo
                          const SampleBenchOptions& options) {
   const at::NoGradGuard no_grad;
   comm::Communicator& world = runtime.session.world();
-  const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
+  run::CommonConfig drawn = config;
+  drawn.run.reproducible = false;  // it is for training: `ddpm sample` does not know it
+  const run::Placement place = run::Placement::make(drawn, runtime.session, runtime.log);
+  device::choose_inference_kernels(place.device, config.precision.allow_tf32);
   std::unique_ptr<nn::UNet2D> unet;
   std::unique_ptr<diffusion::Sampler> sampler;
   at::Tensor noise;

@@ -162,7 +162,8 @@ Given BatchSampler::seen(Given given) const {
 diffusion::Denoiser BatchSampler::prediction_of(const LoadedModel& model, Given given) const {
   const auto predict = [this, &model](const at::Tensor& x, const at::Tensor& t, const Given& beside) {
     nn::UnitExecutor directly;
-    return model.unet->forward(model_input(x.to(model.dtype), beside.beside), t, beside.conditions, nn::RandomContext{},
+    const at::Tensor shown = x.to(nn::input_dtype(model.unet->config(), model.dtype));
+    return model.unet->forward(model_input(shown, beside.beside), t, beside.conditions, nn::RandomContext{},
                                *partition_, executor_ != nullptr ? *executor_ : directly);
   };
   return by_windows(predict, std::move(given));

@@ -202,4 +202,8 @@ void UNet2D::check_inputs(const at::Tensor& x, const at::Tensor& timesteps, cons
              x.size(0));
 }
 
+at::ScalarType input_dtype(const UNet2DConfig& config, at::ScalarType dtype) {
+  return config.center_input_sample ? at::kFloat : dtype;
+}
+
 }  // namespace ddpm::nn

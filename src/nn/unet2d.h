@@ -88,4 +88,8 @@ class UNet2D {
   std::unique_ptr<Partition> image_;  // a whole image, for models of volumes or with periodic axes; null: others
 };
 
+/// The type in which a model that computes in `dtype` is shown images: float32 where it maps them to 2x - 1, which is
+/// done before they are rounded.
+at::ScalarType input_dtype(const UNet2DConfig& config, at::ScalarType dtype);
+
 }  // namespace ddpm::nn

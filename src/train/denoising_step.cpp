@@ -238,8 +238,8 @@ denoise::DenoisingLoss DenoisingStep::denoising(nn::UnitExecutor& units) const {
   return {model_.unet,
           process_,
           static_cast<uint64_t>(config_.run.seed),
-          units,  // centering, 2x - 1, is done in float32
-          task_.fitted.unet.center_input_sample ? at::kFloat : task_.place.compute_dtype,
+          units,
+          nn::input_dtype(task_.fitted.unet, task_.place.compute_dtype),
           partition()};
 }
 
