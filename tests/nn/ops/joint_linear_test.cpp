@@ -1,6 +1,10 @@
 // Three layers at once against LibTorch's linear layers one by one.
 #include "nn/ops/joint_linear.h"
 
+#include <array>
+#include <memory>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,6 +16,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+
+#include "nn/saved_tensors.h"
 
 namespace ddpm::nn {
 namespace {
@@ -76,6 +82,54 @@ TEST(JointLinear, FrozenLayersGetNoGradient) {
   (y[0].sum() + y[2].sum()).backward();  // nothing uses the keys
   const at::Tensor expected = some.weights[0].weight.sum(0) + some.weights[2].weight.sum(0);
   EXPECT_TRUE(at::allclose(some.x.grad(), expected.expand_as(some.x), 1e-5, 1e-5));
+}
+
+/// Adds up the values that are saved.
+class Values : public SavedTensorHandler {
+ public:
+  std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) override {
+    saved += tensor.numel();
+    return std::make_unique<Kept>(tensor.detach());
+  }
+  int64_t saved = 0;
+
+ private:
+  struct Kept : SavedTensor {
+    explicit Kept(at::Tensor t) : tensor(std::move(t)) {}
+    at::Tensor restore() override { return tensor; }
+    at::Tensor tensor;
+  };
+};
+
+TEST(JointLinear, SavesWhatAGradientNeedsAlone) {
+  constexpr int64_t kValues = 2 * 5 * 16;  // of x
+  constexpr int64_t kWeights = (16 + 8 + 24) * 16;
+  for (const auto& [of_x, of_weights, of_biases, saved] : {std::tuple{true, true, true, kValues + kWeights},
+                                                           {true, false, false, kWeights},
+                                                           {false, true, true, kValues},
+                                                           {false, true, false, kValues},
+                                                           {false, false, true, int64_t{0}},
+                                                           {true, false, true, kWeights}}) {
+    const auto some = [&, want = std::array{of_x, of_weights, of_biases}] {
+      Layers l = layers(at::kFloat);
+      l.x = l.x.detach().set_requires_grad(want[0]);
+      for (LinearWeights& one : l.weights) {
+        one = {one.weight.detach().set_requires_grad(want[1]), one.bias.detach().set_requires_grad(want[2])};
+      }
+      return l;
+    };
+    const auto expected = run(some(), false);
+    Values values;
+    const SavedTensorScope scope(values);
+    (void)joint_linear(some().x, some().weights);
+    EXPECT_EQ(values.saved, saved);
+    const auto found = run(some(), true);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+      EXPECT_TRUE(!found[i].defined() || at::allclose(found[i], expected[i], 1e-5, 1e-5)) << i;
+    }
+  }
 }
 
 }  // namespace
