@@ -31,6 +31,14 @@ void check_nccl(ncclResult_t code, const char* operation, ncclComm_t comm = null
   throw base::CommunicationError("{} failed: {} ({})", operation, ncclGetErrorString(code), ncclGetLastError(comm));
 }
 
+/// How the communicator failed, or ncclSuccess. One that is still at work has not.
+ncclResult_t failure_of(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
+  if (asked != ncclSuccess) state = asked;
+  return state == ncclInProgress ? ncclSuccess : state;
+}
+
 /// The communicators of this process, for abort_communicators(): whoever takes one out aborts it, once.
 class LiveComms {
  public:
@@ -46,11 +54,9 @@ class LiveComms {
   std::string failure() {
     const std::lock_guard lock(mutex_);
     for (ncclComm_t comm : comms_) {
-      ncclResult_t state = ncclSuccess;
-      const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
-      if (asked != ncclSuccess) state = asked;
-      if (state != ncclSuccess && state != ncclInProgress) {
-        return fmt::format("NCCL: {} ({})", ncclGetErrorString(state), ncclGetLastError(comm));
+      const ncclResult_t failure = failure_of(comm);
+      if (failure != ncclSuccess) {
+        return fmt::format("NCCL: {} ({})", ncclGetErrorString(failure), ncclGetLastError(comm));
       }
     }
     return "";
@@ -115,9 +121,7 @@ class NcclWork final : public StreamWork {
 
   bool test() override {
     if (StreamWork::test()) return true;
-    ncclResult_t state = ncclSuccess;
-    check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
-    check_nccl(state, "an NCCL operation", comm_);
+    check_nccl(failure_of(comm_), "an NCCL operation", comm_);
     return false;
   }
   void wait() override {

@@ -48,6 +48,8 @@ TilePlan plan_of(at::IntArrayRef shape, int64_t first_row, int64_t total_rows) {
   const int64_t plane = total_rows * shape[3];
   TORCH_CHECK(plane < std::numeric_limits<int32_t>::max() && shape[1] * plane <= kElements, "images of ", shape,
               " and ", total_rows, " rows: a sequence has 2^34 numbers");
+  TORCH_CHECK(first_row >= 0 && first_row * shape[3] <= std::numeric_limits<uint32_t>::max(), "rows from ", first_row,
+              " on of ", shape[3], " pixels each: a plane has less than 2^32");
   const TilePlan plan = plan_tiles(static_cast<uint32_t>(shape[1]), static_cast<uint32_t>(shape[2] * shape[3]),
                                    static_cast<uint32_t>(plane), static_cast<uint32_t>(first_row * shape[3]));
   TORCH_CHECK(shape[0] * plan.tiles() <= std::numeric_limits<int32_t>::max(), "images of ", shape,
