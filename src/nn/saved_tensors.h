@@ -1,9 +1,9 @@
 // Hands the tensors that autograd saves for backward to a handler, which drops and recomputes them, or counts them.
 //
 // Python knows this as torch.autograd.graph.saved_tensors_hooks. LibTorch asks the engine of the process for hooks each
-// time that an operation saves a tensor; Python's engine has some, the library's own has none. So the first
-// SavedTensorScope of the process puts an engine in its place that is the library's own in everything else. A user's
-// own operations are seen if they keep their tensors by AutogradContext::save_for_backward.
+// time that an operation saves a tensor; Python's engine has some, the library's own has none. So a process that holds
+// this file puts an engine in its place, before main(), that is the library's own in everything else. A user's own
+// operations are seen if they keep their tensors by AutogradContext::save_for_backward.
 #pragma once
 
 #include <memory>

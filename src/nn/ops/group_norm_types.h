@@ -24,7 +24,8 @@ struct GroupNormOptions {
   int64_t groups = 32;  ///< divides the channels
   double eps = 1e-5;
   Activation activation = Activation::none;
-  /// On CPUs the statistics do not depend on the order of pixels: images on a torus may be rolled.
+  /// On CPUs the statistics do not depend on the order of pixels, but for what rounding sums in float64 leaves: images
+  /// on a torus may be rolled.
   bool in_any_order = false;
 };
 
