@@ -11,6 +11,7 @@
 #include <ATen/ops/sin.h>
 #include <gtest/gtest.h>
 
+#include "base/named.h"
 #include "diffusion/sampler.h"
 #include "diffusion/samplers.h"
 #include "nn/unet2d.h"
@@ -70,11 +71,13 @@ TEST(Periodic, RolledNoiseGivesTheRolledSample) {
 
 TEST(Periodic, WithAnyActivationAndModulationToTheBit) {
   const at::NoGradGuard no_grad;
-  for (const auto time : {nn::TimeScaleShift::standard, nn::TimeScaleShift::scale_shift}) {
-    for (const auto act_fn :
-         {nn::ActivationName::silu, nn::ActivationName::mish, nn::ActivationName::gelu, nn::ActivationName::relu}) {
-      EXPECT_EQ(difference({"Attn", act_fn, time}, 16, 6), 0.0) << static_cast<int>(act_fn);
-    }
+  using Act = nn::ActivationName;
+  using Time = nn::TimeScaleShift;
+  for (const auto& [act_fn, time] : {std::pair{Act::silu, Time::scale_shift},
+                                     {Act::mish, Time::standard},
+                                     {Act::gelu, Time::scale_shift},
+                                     {Act::relu, Time::standard}}) {
+    EXPECT_EQ(difference({"Attn", act_fn, time}, 16, 6), 0.0) << base::name_of(act_fn);
   }
 }
 

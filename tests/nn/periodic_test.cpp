@@ -94,11 +94,8 @@ Predicted predict(const UNet2DConfig& config, const at::Tensor& x, const at::Ten
 TEST(Periodic, ThePredictionRollsWithTheImage) {
   const at::Tensor x = waves({2, 3, 16, 16}, 0.37);
   const at::Tensor weights = waves({2, 3, 16, 16}, 0.91);
-  for (const Kind& kind : {Kind{.downsample_padding = 0},
-                           {},
-                           {.act_fn = ActivationName::mish},
-                           {.time = TimeScaleShift::scale_shift},
-                           {.act_fn = ActivationName::gelu, .time = TimeScaleShift::scale_shift}}) {
+  for (const Kind& kind :
+       {Kind{.downsample_padding = 0}, {}, {.act_fn = ActivationName::mish, .time = TimeScaleShift::scale_shift}}) {
     for (const auto& [padding, axes] :
          {std::pair<std::vector<std::string>, std::vector<int64_t>>{{"periodic", "periodic"}, {2, 3}},
           {{"zeros", "periodic"}, {3}},

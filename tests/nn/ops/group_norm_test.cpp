@@ -64,7 +64,7 @@ TEST(GroupNormSilu, AgreesWithFloat64ForAnySizeOfImage) {
 
 TEST(GroupNormSilu, AgreesWithFloat64ForAnyActivation) {
   expect_near_float64({2, 64, 32, 3, 5}, kActivations);
-  expect_near_float64({1, 40, 8, 61, 67}, kActivations);
+  expect_near_float64({1, 40, 8, 13, 17}, kActivations);
 }
 
 TEST(GroupNormSilu, ASumHasTheBitsOfAnAdditionBefore) {
