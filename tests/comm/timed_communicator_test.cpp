@@ -1,5 +1,6 @@
 #include "comm/timed_communicator.h"
 
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -22,7 +23,9 @@ TEST(TimedCommunicator, CountsWhatItsRankWaitsForAnother) {
   timed.all_reduce({&value, 1, base::DType::f32}, ReduceOp::sum).wait();
   EXPECT_EQ(value, 3.0F);
   const double seconds = timed.take_seconds();
-  if (timed.rank() == 0) EXPECT_GT(seconds, kLate / 2);
+  if (timed.rank() == 0) {
+    EXPECT_GT(seconds, kLate / 2);
+  }
   EXPECT_EQ(timed.take_seconds(), 0.0);
 }
 
