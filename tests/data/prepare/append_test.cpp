@@ -20,12 +20,12 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A disk on which the rename to `target` fails, or the removal of `target`.
+/// A disk on which the rename to `target` fails, if it is a file, or the removal of `target`, if it is a folder.
 class StoppingFiles : public test::ForwardingFiles {
  public:
   explicit StoppingFiles(base::Path target) : target_(std::move(target)) {}
   void rename(const base::Path& from, const base::Path& to) override {
-    if (to == target_) throw base::OutputError("{}: stopped here", target_.string());
+    if (to == target_ && fs::is_regular_file(from)) throw base::OutputError("{}: stopped here", target_.string());
     ForwardingFiles::rename(from, to);
   }
   void remove_all(const base::Path& path) override {
