@@ -20,6 +20,12 @@ Value from_json(const base::Json& json) {
   return {std::move(array)};
 }
 
+Value from_json(const base::Json& json, const Entry& entry) {
+  const bool is_switch =
+      std::holds_alternative<bool*>(entry.target) || std::holds_alternative<std::optional<bool>*>(entry.target);
+  return json.is_null() && is_switch ? Value{false} : from_json(json);
+}
+
 base::OrderedJson to_json(const Value& value) {
   return std::visit(
       [](const auto& held) -> base::OrderedJson {

@@ -1,11 +1,22 @@
 #include "denoise/folder_weights.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "interop/diffusers_reader.h"
 #include "interop/model_files.h"
 #include "run/weight_choice.h"
 
 namespace ddpm::denoise {
+
+namespace {
+
+/// Whether the folder is named as one of averages, which a closing slash or a point may follow.
+bool is_of_averages(const base::Path& path) {
+  return base::plain_path(std::filesystem::absolute(path)).filename() == interop::kAveragesFolder;
+}
+
+}  // namespace
 
 bool holds_weights(const base::Path& path) {
   return interop::is_model_folder(path) || interop::is_model_folder(path / interop::kAveragesFolder);
@@ -24,7 +35,7 @@ base::Path folder_of_weights(const base::Path& path, const WeightsAsked& asked) 
         "{}: it holds the weights unet/ and their averages {}/; wanted: {}, or the path of one of both", path.string(),
         interop::kAveragesFolder, possible);
   }
-  if (choice == run::kFirstAverage && !averaged && path.filename() != interop::kAveragesFolder) {
+  if (choice == run::kFirstAverage && !averaged && !is_of_averages(path)) {
     throw base::ConfigError("{}: {} holds no folder {} with averages; wanted: raw, or nothing", text, path.string(),
                             interop::kAveragesFolder);
   }

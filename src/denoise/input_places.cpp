@@ -1,6 +1,9 @@
 #include "denoise/input_places.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
 
 #include <fmt/ranges.h>
 
@@ -69,6 +72,12 @@ void place_role(FieldRole role, const Names& before, const Names& now, int64_t f
 
 }  // namespace
 
+std::vector<int64_t> same_places(int64_t count) {
+  std::vector<int64_t> places(static_cast<std::size_t>(count));
+  std::iota(places.begin(), places.end(), int64_t{0});
+  return places;
+}
+
 InputPlaces place_inputs(const ImageRecord& before, const ImageRecord& now, int64_t image_channels, int64_t channels,
                          const std::string& origin) {
   const InputCounts counts = counts_of(before, image_channels);
@@ -93,6 +102,63 @@ InputPlaces place_inputs(const ImageRecord& before, const ImageRecord& now, int6
   }
   append(first, counts.positions);
   return result;
+}
+
+InputPlaces place_parameters(const ImageRecord& before, const ImageRecord& now, int64_t count,
+                             const std::string& origin) {
+  const Names known = names_of_role(before, FieldRole::parameters);
+  if (std::ssize(known) != count) return {.places = same_places(count)};
+  InputPlaces result;
+  place_role(FieldRole::parameters, known, names_of_role(now, FieldRole::parameters), 0, origin, result);
+  return result;
+}
+
+InputPlaces place_class_rows(const Names& before, const Names& now, const ClassRows& rows, const std::string& origin) {
+  const int64_t null_rows = rows.null_class ? 1 : 0;
+  InputPlaces result{.places = same_places(rows.before)};
+  if (rows.null_class) result.places.back() = rows.now - 1;
+  if (before.empty() || now.empty()) return result;
+  std::map<std::string_view, int64_t> by_name;
+  for (int64_t place = 0; place < std::ssize(now); ++place)
+    by_name.emplace(now[static_cast<std::size_t>(place)], place);
+  if (std::ranges::none_of(before, [&](const std::string& name) { return by_name.contains(name); })) {
+    result.renamed.push_back(fmt::format("classes {} in place of {}", fmt::join(now, ", "), fmt::join(before, ", ")));
+    return result;
+  }
+  int64_t spare = std::ssize(now);
+  for (int64_t row = 0; row < rows.before - null_rows; ++row) {
+    const auto index = static_cast<std::size_t>(row);
+    const auto found = index < before.size() ? by_name.extract(before[index]) : decltype(by_name)::node_type{};
+    result.places[index] = found.empty() ? spare++ : found.mapped();
+  }
+  if (spare + null_rows > rows.now) {
+    throw base::OutputError(
+        "{}: its model has classes that the set does not have, and keeps their rows behind those of the set's; wanted: "
+        "model.num_class_embeds = {} at least",
+        origin, spare + null_rows);
+  }
+  return result;
+}
+
+Names changed_transforms(const ImageRecord& before, const ImageRecord& now, int64_t image_channels) {
+  Names changed;
+  const std::vector<data::Transform> earlier = before.transforms(image_channels);
+  const std::vector<data::Transform> later = now.transforms(image_channels);
+  const Names drawn = names_of_role(now, FieldRole::image);
+  for (std::size_t c = 0; before.dtype == now.dtype && c < std::min(earlier.size(), later.size()); ++c) {
+    if (earlier[c] == later[c]) continue;
+    changed.push_back(c < drawn.size() ? drawn[c] : fmt::format("channel {}", c));
+  }
+  for (const FieldRole role : {FieldRole::condition, FieldRole::static_values, FieldRole::parameters}) {
+    const auto known = std::ranges::find(before.fields, role, &data::Field::role);
+    const auto given = std::ranges::find(now.fields, role, &data::Field::role);
+    if (known == before.fields.end() || given == now.fields.end()) continue;
+    for (const data::Variable& variable : given->variables) {
+      const auto same = std::ranges::find(known->variables, variable.name, &data::Variable::name);
+      if (same != known->variables.end() && same->transform != variable.transform) changed.push_back(variable.name);
+    }
+  }
+  return changed;
 }
 
 }  // namespace ddpm::denoise

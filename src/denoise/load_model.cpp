@@ -106,7 +106,7 @@ void fill(nn::UNet2D& unet, const SharedWeights& weights) {
 }
 
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device,
-                           const std::vector<int64_t>& sides = {});
+                           const LoadOptions& options = {});
 
 /// The regression in `folder`, that of a run or model.
 void load_mean(LoadedModel& model, const base::Path& folder, comm::Communicator& world, at::Device device) {
@@ -120,12 +120,11 @@ void load_mean(LoadedModel& model, const base::Path& folder, comm::Communicator&
 
 /// Has a model whose folder tells no size of its images draw images of `sides`.
 void set_missing_size(nn::UNet2DConfig& config, const std::vector<int64_t>& sides, const base::Path& path) {
-  if (!config.sample_size.empty()) return;
   if (sides.empty()) {
     throw base::OutputError(
-        "{}: config.json has no sample_size, so that the size of its images is not known; wanted: there a "
-        "number, or height and width, or for ddpm sample --size HxW",
-        path.string());
+        "{}: config.json has no sample_size that its model takes, so that the size of its images is not known; wanted: "
+        "there a number, or height and width, that {} divides, or for ddpm sample --size HxW",
+        path.string(), nn::size_multiple(config));
   }
   const std::string size = fmt::format("--size {}", fmt::join(sides, "x"));
   if (std::ssize(sides) != config.dimensions) {
@@ -159,11 +158,12 @@ void expect_record_of(const LoadedModel& model, const std::string& origin) {
 }
 
 LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at::Device device,
-                           const std::vector<int64_t>& sides) {
+                           const LoadOptions& options) {
   LoadedModel model;
   comm::agree(world, [&] {
     nn::UNet2DConfig config = interop::read_model_config(path);
-    set_missing_size(config, sides, path);
+    const bool open = options.any_size && config.dimensions == 2;
+    if (config.sample_size.empty() && !open) set_missing_size(config, options.sides, path);
     model.unet = std::make_unique<nn::UNet2D>(config);
   });
   // The files are opened first, so that a model that they do not hold takes no memory.
@@ -266,7 +266,7 @@ LoadedModel load_folder(const base::Path& path, const std::string& weights, comm
                            .text = said.empty() ? fmt::format("{} {}", option, weights) : said,
                            .possible = fmt::format("{} raw or ema", option)};
   const bool averages = comm::ask_root(world, [&] { return folder_of_weights(path, asked) != path; });
-  LoadedModel model = load_diffusers(averages ? path / interop::kAveragesFolder : path, world, device, options.sides);
+  LoadedModel model = load_diffusers(averages ? path / interop::kAveragesFolder : path, world, device, options);
   model.averages = averages;
   const bool named_averages = averages || weights == run::kFirstAverage;
   if (named_averages || !weights.empty()) model.description += named_averages ? ", ema weights" : ", raw weights";

@@ -35,8 +35,10 @@ struct LoadOptions {
   /// Where the weights lie beside which a run's adapters were trained, in place of where its checkpoint remembers them;
   /// a model without adapters has no use for it (expect_use_of_base()).
   std::optional<base::Path> adapter_base = std::nullopt;
-  /// The sides of images of a diffusers folder whose config.json has no sample_size; empty: such a folder is refused.
+  /// The sides of images of a diffusers folder whose config.json has no sample_size that its model takes; empty: such a
+  /// folder is refused.
   std::vector<int64_t> sides = {};
+  bool any_size = false;  ///< such a folder of flat images is taken without a size
 };
 
 /// `path` is a run folder (its newest readable checkpoint), a checkpoint folder, a diffusers pipeline folder or its

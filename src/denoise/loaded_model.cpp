@@ -38,7 +38,9 @@ std::string digest_of_values(const LoadedModel& model) {
 
 void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype) {
   const at::NoGradGuard no_grad;
-  for (nn::Parameter* parameter : model.unet->parameters()) parameter->value = parameter->value.to(dtype);
+  for (nn::Parameter* parameter : model.unet->parameters()) {
+    if (parameter->role != base::ParameterRole::constant) parameter->value = parameter->value.to(dtype);
+  }
   model.dtype = dtype;
   model.unet->prepare_for_inference();
 }

@@ -52,8 +52,8 @@ struct LoadedModel {
   std::shared_ptr<const LoadedModel> mean = nullptr;
 };
 
-/// Has the model, whose weights no longer change, compute in `dtype`, which they are rounded to, and makes ready what
-/// nn::UNet2D::prepare_for_inference() computes from them.
+/// Has the model, whose weights no longer change, compute in `dtype`, which they are rounded to but for constants, and
+/// makes ready what nn::UNet2D::prepare_for_inference() computes from them.
 void prepare_for_sampling(LoadedModel& model, at::ScalarType dtype);
 
 /// Says in the normalization of a model folder, or in a checkpoint's state, which regression samples are added to,

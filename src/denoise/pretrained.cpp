@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,12 +36,18 @@ constexpr const char* kWeightsKey = "model.pretrained_weights =";
 constexpr const char* kInputs = "conv_in.weight";
 constexpr const char* kNewClasses = "class_embedding.weight";
 constexpr const char* kNewParameters = "parameter_embedding.";
+constexpr const char* kParameters = "parameter_embedding.linear_1.weight";
 
 /// The axis along which a model may have more of a weight than the one that it starts from; what is new is zeros.
 std::optional<std::size_t> growing_axis(const std::string& name, const std::vector<int64_t>& shape) {
   if (name == kInputs) return 1;
   if (name == kNewClasses && shape.size() == 2) return 0;
   return std::nullopt;
+}
+
+/// The axis along which what a weight reads or holds has names, by which it is placed.
+std::size_t named_axis(const std::string& name, const std::vector<int64_t>& shape) {
+  return name == kParameters ? 1 : growing_axis(name, shape).value();
 }
 
 bool may_grow(const std::string& name, std::vector<int64_t> stored, const std::vector<int64_t>& wanted) {
@@ -69,13 +74,6 @@ void expect_fitting(const interop::ExpectedShapes& stored, const interop::Expect
     if (stored.contains(name) || name == kNewClasses || name.starts_with(kNewParameters)) continue;
     fail(name, "is missing", "the keys of [model] as they were");
   }
-}
-
-/// 0, 1, … up to `count`.
-std::vector<int64_t> same_places(int64_t count) {
-  std::vector<int64_t> places(static_cast<std::size_t>(count));
-  std::iota(places.begin(), places.end(), int64_t{0});
-  return places;
 }
 
 /// Leaves out the targets that mean no layer of the model.
@@ -199,23 +197,45 @@ PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D
   }
   comm::agree(world_, [&] { expect_fitting(stored_, wanted_, path_.string()); });
   if (adapters_) return;
-  comm::agree(world_, [&] {
-    place_inputs_of(model.config(), images, runtime.log);
-    place_classes();
-  });
+  comm::agree(world_, [&] { place_all(model.config(), images, runtime.log); });
   warn_of_changes(source, model.config(), read_run, runtime);
 }
 
-void PretrainedWeights::place_inputs_of(const nn::UNet2DConfig& model, const ImageRecord& images,
-                                        const base::Logger& log) {
+void PretrainedWeights::place_all(const nn::UNet2DConfig& model, const ImageRecord& images, const base::Logger& log) {
+  std::vector<std::string> renamed;
+  const auto take = [&](const char* weight, InputPlaces found) {
+    places_[weight] = std::move(found.places);
+    std::ranges::move(found.renamed, std::back_inserter(renamed));
+  };
+  const std::string origin = path_.string();
   const int64_t channels = stored_.at(kInputs).at(1);
   if (images_before_) {
-    InputPlaces inputs = place_inputs(*images_before_, images, model.out_channels, channels, path_.string());
-    places_[kInputs] = std::move(inputs.places);
-    if (inputs.renamed.empty()) return;
-    return log.warn("{}: it goes on with the {}: none has a name that it was trained with, and their order counts",
-                    path_.string(), fmt::join(inputs.renamed, " and the "));
+    take(kInputs, place_inputs(*images_before_, images, model.out_channels, channels, origin));
+    if (const auto parameters = stored_.find(kParameters); parameters != stored_.end()) {
+      take(kParameters, place_parameters(*images_before_, images, parameters->second.at(1), origin));
+    }
+  } else {
+    place_unknown_inputs(model, channels);
   }
+  if (const auto table = stored_.find(kNewClasses);
+      table != stored_.end() && growing_axis(kNewClasses, table->second)) {
+    const ClassRows rows{.before = table->second.front(),
+                         .now = wanted_.at(kNewClasses).front(),
+                         .null_class = class_dropout_before_ > 0.0};
+    take(kNewClasses, place_class_rows(classes_before_, images.class_names, rows, origin));
+  }
+  if (!renamed.empty()) {
+    log.warn("{}: it goes on with the {}: none has a name that it was trained with, and their order counts", origin,
+             fmt::join(renamed, " and the "));
+  }
+  if (!images_before_) return;
+  const auto changed = changed_transforms(*images_before_, images, model.out_channels);
+  if (changed.empty()) return;
+  log.warn("{}: it goes on with other transforms of {}, first {}, so that the same values are others to the model",
+           origin, base::counted(std::ssize(changed), "variable"), changed.front());
+}
+
+void PretrainedWeights::place_unknown_inputs(const nn::UNet2DConfig& model, int64_t channels) {
   if (channels > model.out_channels && channels < model.in_channels) {
     throw base::OutputError(
         "{}: has no {} that says what its {} are, so that new ones cannot be put beside them; wanted: "
@@ -223,14 +243,6 @@ void PretrainedWeights::place_inputs_of(const nn::UNet2DConfig& model, const Ima
         path_.string(), interop::kNormalizationName, base::counted(channels, "input channel"), channels);
   }
   places_[kInputs] = same_places(channels);
-}
-
-/// The null class is the last row of any table.
-void PretrainedWeights::place_classes() {
-  const auto table = stored_.find(kNewClasses);
-  if (table == stored_.end() || !growing_axis(table->first, table->second)) return;
-  std::vector<int64_t>& places = places_[kNewClasses] = same_places(table->second.front());
-  if (class_dropout_before_ > 0.0) places.back() = wanted_.at(kNewClasses).front() - 1;
 }
 
 void PretrainedWeights::warn_of_changes(const ModelSource& source, const nn::UNet2DConfig& model,
@@ -267,6 +279,7 @@ void PretrainedWeights::open_folder(const ModelSource& source) {
   const base::Path folder = pretrained_folder(source);
   stored_ = expected_shapes(nn::UNet2D(interop::read_model_config(folder)));
   description_ = folder.string();
+  classes_before_ = interop::read_class_names(folder);
   const auto normalization = interop::read_normalization(folder);
   if (!normalization) return;
   const std::string origin = (interop::pipeline_folder(folder) / interop::kNormalizationName).string();
@@ -291,7 +304,10 @@ void PretrainedWeights::open_run(const std::string& weights, const ReadRunModel&
     }
     take_tensors();
     const base::Json& state = checkpoint_->manifest.state;
-    if (holds_image_record(state)) images_before_ = read_image_record(state, run::state_origin(*checkpoint_));
+    if (holds_image_record(state)) {
+      images_before_ = read_image_record(state, run::state_origin(*checkpoint_));
+      classes_before_ = images_before_->class_names;
+    }
     class_dropout_before_ = trained.class_dropout;
     description_ =
         fmt::format("{}, step {}, {} weights", place->run.string(), checkpoint_->manifest.step, choice_.text());
@@ -324,7 +340,7 @@ at::Tensor PretrainedWeights::placed(const std::string& name, const at::Tensor& 
   const auto places = places_.find(name);
   if (places == places_.end()) return values;
   const std::vector<int64_t>& shape = wanted_.at(name);
-  const auto axis = static_cast<int64_t>(*growing_axis(name, shape));
+  const auto axis = static_cast<int64_t>(named_axis(name, shape));
   return at::zeros(shape, values.options()).index_copy_(axis, at::tensor(places->second, at::kLong), values);
 }
 

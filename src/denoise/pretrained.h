@@ -62,6 +62,8 @@ nn::LoraConfig read_adapter_config(const ModelSource& source, const nn::UNet2DCo
 ///   more in_channels       zeros for them in conv_in.weight: they change nothing at first (denoise/input_places.h)
 ///   num_class_embeds       zeros for all classes, or for those that are new; a null class stays the last one
 ///   parameters             the last layer of their embedding is zero, the first one as in a new model
+///
+/// Channels, parameters and classes have their places by name where the model's own names are recorded.
 class PretrainedWeights {
  public:
   /// Opens what `source` names, and compares it with `model`, which is trained on such `images`. Throws OutputError for
@@ -88,8 +90,9 @@ class PretrainedWeights {
   void open_adapter_folder(const base::Logger& log);
   void open_run(const std::string& weights, const ReadRunModel& read_run, const run::Runtime& runtime);
   void take_tensors();
-  void place_inputs_of(const nn::UNet2DConfig& model, const ImageRecord& images, const base::Logger& log);
-  void place_classes();
+  /// Places what has names, and says what was placed by its order alone or is mapped otherwise.
+  void place_all(const nn::UNet2DConfig& model, const ImageRecord& images, const base::Logger& log);
+  void place_unknown_inputs(const nn::UNet2DConfig& model, int64_t channels);
   /// `values` where they stand in the model, among zeros.
   [[nodiscard]] at::Tensor placed(const std::string& name, const at::Tensor& values) const;
   [[nodiscard]] bool is_left(const std::string& name) const;
@@ -100,8 +103,9 @@ class PretrainedWeights {
   base::Path path_;
   interop::ExpectedShapes wanted_;
   interop::ExpectedShapes stored_;
-  std::map<std::string, std::vector<int64_t>> places_;  // of weights along the axis that may grow
+  std::map<std::string, std::vector<int64_t>> places_;  // of weights along the axis that has names
   std::optional<ImageRecord> images_before_;            // what the weights were trained on, where that is recorded
+  std::vector<std::string> classes_before_;             // their names, where these are recorded
   double class_dropout_before_ = 0.0;
   std::string description_;
   std::optional<SharedWeights> file_;                 // set for a folder of a model or of adapters

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -60,6 +61,10 @@ constexpr auto kFlowClasses =
 constexpr auto kScalingClasses =
     std::to_array<std::string_view>({"DPMSolverSDE", "EulerDiscrete", "EulerAncestralDiscrete", "HeunDiscrete",
                                      "KDPM2Discrete", "KDPM2AncestralDiscrete", "LMSDiscrete"});
+
+/// Those whose steps diffusers' DDPMPipeline cannot take, since they have no argument for its generator.
+constexpr auto kClassesWithoutGenerator = std::to_array<std::string_view>(
+    {"PNDM", "DEISMultistep", "UniPCMultistep", "HeunDiscrete", "KDPM2Discrete", "LMSDiscrete"});
 
 /// The name of a class of diffusers as the lists above have it; "" for another name.
 std::string_view listed_name(std::string_view name) {
@@ -258,6 +263,10 @@ bool scales_input(std::string_view scheduler_class) {
   return is_in(kScalingClasses, name) || is_in(kEdmClasses, name);
 }
 
+bool takes_generator(std::string_view scheduler_class) {
+  return !is_in(kClassesWithoutGenerator, listed_name(scheduler_class));
+}
+
 SchedulerConfig read_scheduler(const base::Json& json, SamplerType sampler, const std::string& origin) {
   if (!json.is_object()) throw base::OutputError("{}: a JSON object is wanted", origin);
   SchedulerConfig c = scheduler_defaults(sampler);
@@ -269,7 +278,9 @@ SchedulerConfig read_scheduler(const base::Json& json, SamplerType sampler, cons
     for (const config::Entry& entry : schema.entries()) {
       const auto found = json.find(entry.key);
       if (entry.key == "lambda_min_clipped" && found != json.end() && *found == kNoBound) continue;
-      if (found != json.end() && !found->is_null()) config::assign(entry, config::from_json(*found), origin);
+      if (found == json.end()) continue;
+      const config::Value value = config::from_json(*found, entry);
+      if (!std::holds_alternative<std::nullptr_t>(value.data)) config::assign(entry, value, origin);
     }
     validate(c, origin + ": ");
   } catch (const base::ConfigError& error) {

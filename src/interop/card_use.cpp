@@ -22,20 +22,27 @@ image = pipeline(batch_size=1).images[0]
 ```
 )";
 
-/// With a scheduler that scales, as edm's do, the network is shown scaled images, which DDPMPipeline does not know of.
-constexpr std::string_view kScaledUse = R"(```python
+/// What DDPMPipeline does not do: with a scheduler that scales, as edm's do, the network is shown scaled images; others
+/// take no generator; a size may not be known; and values beyond [-1, 1] are not cut off.
+constexpr std::string_view kLoopUse = R"(```python
 import torch
 from diffusers import SCHEDULER, UNet2DModel
 
 unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
 scheduler = SCHEDULER.from_pretrained("PATH OF THIS FOLDER", subfolder="scheduler")
 scheduler.set_timesteps(50)
-images = torch.randn(1, unet.config.in_channels, HEIGHT, WIDTH) * scheduler.init_noise_sigma
+images = torch.randn(1, unet.config.in_channels, HEIGHT, WIDTH)FROM_NOISE
 for t in scheduler.timesteps:
     with torch.no_grad():
-        answer = unet(scheduler.scale_model_input(images, t), t).sample
+        answer = unet(SHOWN, t).sample
     images = scheduler.step(answer, t, images).prev_sample
 ```
+)";
+
+constexpr std::string_view kValues =
+    R"(The model draws fields of float32, which `DDPMPipeline` would cut off as pictures; `normalization.json` says how
+their values follow from what it draws.
+
 )";
 
 /// One answer of a model that takes more than noisy images and timesteps.
@@ -50,26 +57,40 @@ prediction = unet(IMAGES, TIMESTEPS LABELS).sample
 ```
 )";
 
-constexpr std::string_view kMeanUse =
+constexpr std::string_view kMean =
     R"(The model answers at once with the mean image of what it is given. Zeros stand where a diffusion model sees a noisy
 image.
 
-```python
+)";
+
+constexpr std::string_view kMeanUse = R"(```python
 import torch
 from diffusers import UNet2DModel
 
 unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
-zeros = torch.zeros(len(condition), unet.config.out_channels, *condition.shape[2:])
+zeros = torch.zeros(ZEROS)
 mean = unet(IMAGES, 0 LABELS).sample
 ```
 )";
 
-constexpr std::string_view kOwnUse =
+constexpr std::string_view kOwn =
     R"(The model has what diffusers has no model for, periodic axes, volumes or numbers that are given with
 each image:
 `field_unet.py` computes it with diffusers' `UNet2DModel`.
 
-```python
+)";
+
+constexpr std::string_view kOwnMeanUse = R"(```python
+import torch
+from field_unet import FieldUNet2D
+
+unet = FieldUNet2D.from_folder("PATH OF THIS FOLDER")
+zeros = torch.zeros(ZEROS)
+mean = unet(IMAGES, 0 PARAMETERS LABELS)
+```
+)";
+
+constexpr std::string_view kOwnUse = R"(```python
 import torch
 from diffusers import SCHEDULER
 from field_unet import FieldUNet2D
@@ -117,29 +138,54 @@ std::string images_argument(std::string first, const std::vector<std::string>& b
   return beside.empty() ? first : fmt::format("torch.cat([{}, {}], 1)", first, fmt::join(beside, ", "));
 }
 
+/// The shape of the zeros that a regression sees: as many as are given with them, of what is given first.
+std::string zeros_shape(const nn::UNet2DConfig& unet, const std::vector<std::string>& beside) {
+  if (std::ranges::find(beside, "condition") != beside.end()) {
+    return fmt::format("len(condition), {}, *condition.shape[2:]", unet.out_channels);
+  }
+  const nn::ImageSize size = nn::image_size(unet);
+  const std::string depth = size.depth > 0 ? fmt::format("{}, ", size.depth) : "";
+  const std::string count = unet.num_parameters              ? "len(parameters)"
+                            : nn::is_class_conditional(unet) ? "len(labels)"
+                                                             : "1";
+  return fmt::format("{}, {}, {}{}, {}", count, unet.out_channels, depth, size.height, size.width);
+}
+
+/// The program, with words in capitals for what differs from model to model, and what is said before it.
+std::string use_of(const WrittenModel& model, const std::vector<std::string>& beside) {
+  const auto joined = [](std::string_view before, std::string_view program) {
+    return std::string(before).append(program);
+  };
+  const bool regression = model.scheduler.formulation == diffusion::Formulation::regression;
+  if (!nn::fits_diffusers(model.unet)) {
+    return regression ? joined(kMean, kOwn).append(kOwnMeanUse) : joined(kOwn, kOwnUse);
+  }
+  if (regression) return joined(kMean, kMeanUse);
+  const bool classes = nn::is_class_conditional(model.unet);
+  if (classes || !beside.empty()) return joined(classes ? kClasses : "", kOneAnswer);
+  const std::string& scheduler = model.scheduler.class_name;
+  const bool runs =
+      !diffusion::scales_input(scheduler) && diffusion::takes_generator(scheduler) && !model.unet.sample_size.empty();
+  if (!runs) return std::string(kLoopUse);
+  const bool fields = model.normalization.is_object() && model.normalization.value("dtype", "") == "float32";
+  return fields ? joined(kValues, kLoopUse) : std::string(kUnconditionalUse);
+}
+
 }  // namespace
 
 std::string card_use(const WrittenModel& model) {
-  using diffusion::Formulation;
   const nn::UNet2DConfig& unet = model.unet;
-  const Formulation formulation = model.scheduler.formulation;
   const bool scaled = diffusion::scales_input(model.scheduler.class_name);
   const bool classes = nn::is_class_conditional(unet);
   const std::vector<std::string> beside = names_beside(model.normalization);
-  std::string text;
+  std::string text = use_of(model, beside);
   std::string noisy = scaled ? "scheduler.scale_model_input(noisy_images, t)" : "noisy_images";
-  if (!nn::fits_diffusers(unet)) {
-    text = kOwnUse;
-  } else if (formulation == Formulation::regression) {
-    text = kMeanUse;
-    noisy = "zeros";
-  } else if (classes || !beside.empty()) {
-    text = std::string(classes ? kClasses : "") + std::string(kOneAnswer);
-  } else {
-    text = scaled ? kScaledUse : kUnconditionalUse;
-  }
+  if (model.scheduler.formulation == diffusion::Formulation::regression) noisy = "zeros";
   if (!beside.empty()) text = std::string(kBeside) + text;
   text = replaced(std::move(text), "SCHEDULER", model.scheduler.class_name);
+  text = replaced(std::move(text), "FROM_NOISE", scaled ? " * scheduler.init_noise_sigma" : "");
+  text = replaced(std::move(text), "SHOWN", scaled ? "scheduler.scale_model_input(images, t)" : "images");
+  text = replaced(std::move(text), "ZEROS", zeros_shape(unet, beside));
   text = replaced(std::move(text), "IMAGES", images_argument(noisy, beside));
   text = replaced(std::move(text), "TIMESTEPS", scaled ? "t" : "timesteps");
   text = replaced(std::move(text), " PARAMETERS", unet.num_parameters ? ", parameters" : "");

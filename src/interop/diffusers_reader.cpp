@@ -83,8 +83,9 @@ std::string hub_hint(const base::Path& path) {
 base::Path pipeline_folder(const base::Path& path) {
   const base::Path unet = unet_folder(path);
   if (unet.empty()) return path;
-  const base::Path name = unet.filename();
-  return name == kUNetFolder || name == kAveragesFolder ? unet.parent_path() : unet;
+  const base::Path plain = base::plain_path(std::filesystem::absolute(unet));
+  const base::Path name = plain.filename();
+  return name == kUNetFolder || name == kAveragesFolder ? plain.parent_path() : unet;
 }
 
 bool is_model_folder(const base::Path& path) {
@@ -129,6 +130,7 @@ std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   // Pipelines of 2022, such as google/ddpm-cifar10-32, have all files in one folder.
   base::Path file = pipeline_folder(folder) / kSchedulerFolder / kSchedulerConfigName;
   if (!base::is_there(file)) file = pipeline_folder(folder) / kSchedulerConfigName;
+  if (!base::is_there(file)) file = unet_folder(folder) / kSchedulerConfigName;  // that folder may be called unet
   if (!base::is_there(file)) return std::nullopt;
   std::string text = base::posix_file_system()->read(file, kMaxJsonBytes);
   base::Json json = base::parse_json_file(with_named_numbers_as_texts(text), file.string(), kMaxJsonBytes);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -21,15 +22,20 @@
 #include "base/file_system.h"
 #include "interop/written_model.h"
 
+namespace ddpm::nn {
+struct Parameter;
+}
+
 namespace ddpm::interop {
 
 /// Writes the folder under a temporary sibling name, syncs it, and renames it to `directory`; an older folder of that
 /// name stays in place until then and is removed afterwards. Not collective: one rank calls it.
 void write_diffusers_model(base::FileSystem& files, const base::Path& directory, const WrittenModel& model);
 
-/// Writes a safetensors file with the weights in `dtype`, as rounded_weight() has them, and syncs it.
+/// Writes a safetensors file with the weights in `dtype`, as rounded_weight() has them, and syncs it; those that are
+/// named `constants` are stored as float32.
 void write_weights(base::FileSystem& files, const base::Path& path, std::span<const NamedTensor> weights,
-                   at::ScalarType dtype = at::kFloat);
+                   at::ScalarType dtype = at::kFloat, const std::set<std::string>& constants = {});
 
 /// Has `write` fill a folder under a temporary sibling name and renames that to `directory`, as write_diffusers_model()
 /// does. Not collective.
@@ -41,6 +47,9 @@ bool takes_whole_timesteps(const nn::UNet2DConfig& unet, diffusion::Formulation 
 
 /// The weight in `dtype`, row-major on the host. Throws base::OutputError where float16 cannot hold one of its values.
 at::Tensor rounded_weight(const std::string& name, const at::Tensor& weight, at::ScalarType dtype);
+/// That of a model: constants are float32 whatever the type, since the phases that follow from random frequencies are
+/// many turns.
+at::Tensor rounded_weight(const nn::Parameter& parameter, at::ScalarType dtype);
 
 /// The text of export.py, which makes a torch.export program of the model: PyTorch keeps such programs where it gives
 /// up TorchScript, and only Python makes them. "" for a model without a sample_size, whose images have no size.

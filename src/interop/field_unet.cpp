@@ -155,6 +155,8 @@ class FieldUNet2D(torch.nn.Module):
 
     def forward(self, sample, timesteps, parameters=None, class_labels=None, kept=None):
         """`kept` [n], of bool: where it is False the image's parameters are left out."""
+        if (parameters is None) != (len(self.mean) == 0):
+            raise ValueError(f"wanted: parameters [n, {len(self.mean)}]" if len(self.mean) else "the model takes no parameters")
         if parameters is not None:
             self.unet.time_embedding.parameters_of_images = (parameters - self.mean) / self.std
             self.unet.time_embedding.kept = kept

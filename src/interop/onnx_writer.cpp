@@ -180,9 +180,9 @@ class NodeWriter {
     return result;
   }
   std::string weight(const nn::Parameter* parameter) {
-    const at::Tensor stored = rounded_weight(parameter->name, parameter->value, dtype_);
+    const at::Tensor stored = rounded_weight(*parameter, dtype_);
     const std::string name = onnx_.constant(parameter->name, stored);
-    return dtype_ == at::kFloat ? name : node("Cast", {name}, {{"to", kOnnxFloat}});
+    return stored.scalar_type() == at::kFloat ? name : node("Cast", {name}, {{"to", kOnnxFloat}});
   }
   /// t [N] as float32 [N, 1]
   std::string column(graph::Value t) {

@@ -14,20 +14,10 @@ namespace {
 constexpr int64_t kMaxRank = 4096;
 
 /// Keys that say where adapters come from, or how they are trained, loaded or begun, but not what they compute.
-constexpr std::array<std::string_view, 14> kOfNoEffect = {"auto_mapping",
-                                                          "base_model_name_or_path",
-                                                          "inference_mode",
-                                                          "init_lora_weights",
-                                                          "lora_alpha",
-                                                          "lora_dropout",
-                                                          "megatron_core",
-                                                          "peft_type",
-                                                          "peft_version",
-                                                          "qalora_group_size",
-                                                          "r",
-                                                          "revision",
-                                                          "target_modules",
-                                                          "task_type"};
+constexpr std::array<std::string_view, 15> kOfNoEffect = {
+    "auto_mapping", "base_model_name_or_path", "eva_config", "inference_mode", "init_lora_weights", "lora_alpha",
+    "lora_dropout", "megatron_core",           "peft_type",  "peft_version",   "qalora_group_size", "r",
+    "revision",     "target_modules",          "task_type"};
 
 base::Json read_adapter_json(const base::Path& folder) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20U;

@@ -34,7 +34,7 @@ void write_torchscript(base::FileSystem& files, const base::Path& path, const Ne
   const auto unit = std::make_shared<torch::jit::CompilationUnit>();
   Module module(c10::QualifiedName("__torch__.UNet2D"), unit);
   for (const nn::Parameter* parameter : network.unet.parameters()) {
-    add_weight(module, parameter->name, rounded_weight(parameter->name, parameter->value, network.dtype), unit);
+    add_weight(module, parameter->name, rounded_weight(*parameter, network.dtype), unit);
   }
   module.define(torchscript_code(network.unet.graph(), "conv_in.weight"));
   module.eval();

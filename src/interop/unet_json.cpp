@@ -71,6 +71,12 @@ bool is_of_averages(std::string_view key) {
   return std::ranges::find(kKeys, key) != kKeys.end();
 }
 
+/// Only sinusoids have a shift of their frequencies.
+bool reads_freq_shift(const base::Json& json) {
+  const auto type = json.find("time_embedding_type");
+  return type == json.end() || *type == base::Json(base::name_of(nn::TimeEmbedding::positional));
+}
+
 void check_class(const base::Json& json, const std::string& origin) {
   if (!json.is_object()) throw base::ConfigError("{}: not a JSON object", origin);
   const auto name = json.find(kClassKey);
@@ -98,6 +104,17 @@ std::vector<std::string> differences(const nn::UNet2DConfig& base, const nn::UNe
     changed.push_back(fmt::format("{} = {} instead of {}", key, value(now, key), value(before, key)));
   }
   return changed;
+}
+
+/// Whether the size is one that the model takes; its other keys are valid. UNet2DModel does not read its own: a size
+/// that does not fit says as little as none.
+bool has_fitting_size(const nn::UNet2DConfig& unet) {
+  try {
+    nn::validate(unet);
+  } catch (const base::ConfigError&) {
+    return false;
+  }
+  return true;
 }
 
 /// Whether the key says what a model takes beside the noisy image.
@@ -147,11 +164,12 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   const config::Schema schema = model_schema(unet);
   for (const auto& [key, value] : json.items()) {
     if (key.starts_with('_') || is_of_averages(key)) continue;
+    if (key == "freq_shift" && value.is_null() && !reads_freq_shift(json)) continue;
     if ((key == "attention_head_dim" || key == "norm_num_groups") && value == 0) {  // ours for null; diffusers divides
       throw base::ConfigError("{}: {} = 0; wanted: a number from 1, or null", origin, key);
     }
     if (const config::Entry* entry = schema.find("model." + key)) {
-      config::assign(*entry, config::from_json(as_named_here(key, value)), origin);
+      config::assign(*entry, config::from_json(as_named_here(key, value), *entry), origin);
     } else if (!value.is_null()) {
       throw base::ConfigError(
           "{}: unknown key '{}'; wanted: a key of {}, since others may change what the model computes; remove it where "
@@ -163,11 +181,14 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
   if (const auto type = json.find("class_embed_type"); type != json.end() && type->is_string()) {
     unet.num_class_embeds.reset();
   }
+  const std::vector<int64_t> size = std::exchange(unet.sample_size, {});
   try {
     nn::validate(unet);
   } catch (const base::ConfigError& error) {
     throw base::ConfigError("{}: {}", origin, error.what());
   }
+  unet.sample_size = size;
+  if (!has_fitting_size(unet)) unet.sample_size.clear();
   return unet;
 }
 

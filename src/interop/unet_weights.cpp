@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
 constexpr const char* kIndexName = "diffusion_pytorch_model.safetensors.index.json";
+constexpr const char* kPickleName = "diffusion_pytorch_model";
 /// What folders of weights in two bytes add to the names of their files.
 constexpr auto kVariants = std::to_array<const char*>({"fp16", "bf16"});
 
@@ -64,33 +65,46 @@ std::string name_without_peft(const std::string& name) {
   return name.starts_with(kPeftPrefix) ? name.substr(kPeftPrefix.size()) : name;
 }
 
+/// Throws with the command that converts them where the folder has weights that run code as they are read.
+void expect_no_pickle(const base::Path& unet) {
+  const auto refuse = [&](const std::string& variant) {
+    const std::string option = variant.empty() ? "" : fmt::format(", variant='{}'", variant);
+    throw base::OutputError(
+        "{0}: the weights are a pickle, which can run any code; wanted: {1}, which python3 -c \"from diffusers import "
+        "UNet2DModel as M; M.from_pretrained('{0}'{2}).save_pretrained('{0}')\" makes of a folder that you trust",
+        unet.string(), kWeightsName, option);
+  };
+  const auto holds = [&](const std::string& name) { return base::is_there(unet / (kPickleName + name)); };
+  if (holds(".bin") || holds(".bin.index.json")) refuse("");
+  for (const std::string variant : kVariants) {
+    if (holds(fmt::format(".{}.bin", variant)) || holds(fmt::format(".bin.index.{}.json", variant))) refuse(variant);
+  }
+}
+
 /// The files that hold the weights: one, or those of an index. Throws with what would help when there are none.
 std::vector<base::Path> weights_files(const base::Path& folder, WeightIndex& index) {
   const base::Path unet = unet_folder(folder);
   if (unet.empty()) throw base::OutputError("{}: has no {}", folder.string(), kWeightsName);
-  for (const char* name : {kWeightsName, kFieldWeights}) {
-    if (base::is_there(unet / name)) return {unet / name};
-  }
   const auto indexed = [&](const base::Path& index_file) -> std::vector<base::Path> {
     index = parse_weight_index(read_index(index_file), index_file.string());
     std::set<base::Path> files;
     for (const auto& [weight, file] : index) files.insert(unet / file);
     return {files.begin(), files.end()};
   };
+  // An index counts before the file of all weights, as for diffusers.
   if (base::is_there(unet / kIndexName)) return indexed(unet / kIndexName);
+  for (const char* name : {kWeightsName, kFieldWeights}) {
+    if (base::is_there(unet / name)) return {unet / name};
+  }
   for (const char* variant : kVariants) {
+    for (const std::string& ending : {fmt::format("index.{}.json", variant), fmt::format("{}.index.json", variant)}) {
+      const base::Path index_file = unet / fmt::format("{}.{}", kWeightsName, ending);
+      if (base::is_there(index_file)) return indexed(index_file);
+    }
     const base::Path file = unet / fmt::format("diffusion_pytorch_model.{}.safetensors", variant);
     if (base::is_there(file)) return {file};
-    const base::Path index_file = unet / fmt::format("diffusion_pytorch_model.safetensors.index.{}.json", variant);
-    if (base::is_there(index_file)) return indexed(index_file);
   }
-  for (const char* pickle : {"diffusion_pytorch_model.bin", "diffusion_pytorch_model.bin.index.json"}) {
-    if (!base::is_there(unet / pickle)) continue;
-    throw base::OutputError(
-        "{}: the weights are a pickle, which can run any code; wanted: {}, which python3 -c \"from diffusers import "
-        "UNet2DModel as M; M.from_pretrained('{}').save_pretrained('{}')\" makes of a folder that you trust",
-        unet.string(), kWeightsName, unet.string(), unet.string());
-  }
+  expect_no_pickle(unet);
   throw base::OutputError("{}: has no {}", unet.string(), kWeightsName);
 }
 

@@ -50,7 +50,8 @@ struct WrittenModel {
   const ModelCard& card;
   const WrittenModel* mean = nullptr;  ///< a regression whose answers are added to samples, in the folder mean_model/
   /// float32, bfloat16 or float16, to which weights are rounded as PyTorch does, to the nearest and if two are as near
-  /// to the even one. The file has the same name in all of them, as that of save_pretrained without a `variant` has.
+  /// to the even one; random frequencies stay float32. The file has the same name in all of them, as that of
+  /// save_pretrained without a `variant` has.
   at::ScalarType dtype = at::kFloat;
 };
 

@@ -164,7 +164,7 @@ std::string export_checkpoint(const ExportRequest& request, const run::Runtime& 
   });
   const denoise::LoadedModel model =
       load_on_root(request.source, request.weights, runtime,
-                   {.weights_said = request.weights_said, .adapter_base = request.adapter_base});
+                   {.weights_said = request.weights_said, .adapter_base = request.adapter_base, .any_size = true});
   const base::Path source = base::plain_path(std::filesystem::absolute(request.source));
   comm::do_on_root(world, [&] {
     denoise::expect_use_of_base(request.adapter_base, model.adapters.has_value(), request.source);
@@ -178,8 +178,11 @@ std::string export_checkpoint(const ExportRequest& request, const run::Runtime& 
   return model.description;
 }
 
-void export_best(const base::Path& checkpoint, const base::Path& output, const run::Runtime& runtime) {
-  const denoise::LoadedModel model = load_on_root(checkpoint, "", runtime);
+void export_best(const base::Path& checkpoint, const denoise::AdapterBase* adapter_base, const base::Path& output,
+                 const run::Runtime& runtime) {
+  denoise::LoadOptions options;
+  if (adapter_base != nullptr) options.adapter_base = adapter_base->path;
+  const denoise::LoadedModel model = load_on_root(checkpoint, "", runtime, options);
   comm::do_on_root(runtime.session.world(),
                    [&] { write_folder(model, checkpoint, at::kFloat, output, runtime.files); });
 }

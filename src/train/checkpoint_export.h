@@ -11,6 +11,10 @@
 #include "run/runtime.h"
 #include "train/export_place.h"
 
+namespace ddpm::denoise {
+struct AdapterBase;
+}
+
 namespace ddpm::train {
 
 /// The type of the weights that are written.
@@ -34,7 +38,9 @@ struct ExportRequest {
 std::string export_checkpoint(const ExportRequest& request, const run::Runtime& runtime);
 
 /// Writes the checkpoint in the folder `checkpoint` as a diffusers folder: the average that RUN/model is made of, or
-/// the raw weights. Collective.
-void export_best(const base::Path& checkpoint, const base::Path& output, const run::Runtime& runtime);
+/// the raw weights. Adapters are merged into the weights of `adapter_base`, wherever the checkpoint remembers them;
+/// null: the model has none. Collective.
+void export_best(const base::Path& checkpoint, const denoise::AdapterBase* adapter_base, const base::Path& output,
+                 const run::Runtime& runtime);
 
 }  // namespace ddpm::train

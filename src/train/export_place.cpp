@@ -40,7 +40,7 @@ bool is_export(const base::FileSystem& files, ExportFormat format, const base::P
     case ExportFormat::diffusers:
       return holds_only(
           files, output, {checkpoint::kModelIndexName, interop::kNormalizationName},
-          {"README.md", "class_names.json", "export.py", "field_unet.py", interop::kMeanFolder,
+          {"README.md", "__pycache__", "class_names.json", "export.py", "field_unet.py", interop::kMeanFolder,
            checkpoint::kModelIndexName, interop::kNormalizationName, interop::kSchedulerFolder, interop::kUNetFolder});
     case ExportFormat::peft:
       return holds_only(files, output, {interop::kAdapterConfig, "README.md"},

@@ -229,7 +229,7 @@ void Trainer::write_best_model() {
   const ValidationRecord& record = history_.record();
   if (!record.best_loss) return comm::do_on_root(world_, [&] { runtime_.files.remove_all(best); });
   try {
-    export_best(driver_.store().directory(record.best_step), best, runtime_);
+    export_best(driver_.store().directory(record.best_step), base_weights_.base(), best, runtime_);
     log_.info("the best model is in {}", best.string());
   } catch (const comm::AgreedError& error) {  // thrown on all ranks: what was trained is not lost with it
     log_.warn("there is no {}: {}", best.string(), error.what());
