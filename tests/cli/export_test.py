@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 import torch
-from diffusers import DDPMPipeline, DPMSolverMultistepScheduler, UNet2DModel
+from diffusers import DDPMPipeline, DDPMScheduler, DPMSolverMultistepScheduler, UNet2DModel
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 
@@ -129,6 +129,68 @@ class Export(unittest.TestCase):
             self.assertLess(networks_peer.check_onnx(WORK / f"{dtype}.onnx", self.inputs, rounded), 1e-5)
             export(self.run_folder, WORK / f"{dtype}.pt", "--format", "torchscript", "--dtype", dtype)
             self.assertLess(networks_peer.check_torchscript(WORK / f"{dtype}.pt", self.inputs, wanted), 0.05)
+
+    def test_frequencies_stay_float32_in_short_types(self):
+        """Their phases are hundreds of turns at most timesteps: rounded to 16 bits, the model is told any other time."""
+        torch.manual_seed(3)
+        unet = UNet2DModel(
+            sample_size=16, time_embedding_type="fourier", block_out_channels=(32, 32), layers_per_block=1,
+            down_block_types=("DownBlock2D",) * 2, up_block_types=("UpBlock2D",) * 2,
+        )  # fmt: skip
+        with torch.no_grad():  # of a model that tells times apart
+            for weight in unet.time_embedding.linear_1.weight, unet.time_embedding.linear_2.weight:
+                weight *= 4
+        whole = WORK / "fourier"
+        DDPMPipeline(unet, DDPMScheduler(num_train_timesteps=1000, clip_sample=False)).save_pretrained(whole)
+        wanted = self.predict(unet)
+        name = "time_proj.weight"
+        for dtype, bound in (("bf16", 0.05), ("fp16", 0.01)):
+            output = WORK / f"fourier-{dtype}"
+            for form, path in (("diffusers", output), ("onnx", output.with_suffix(".onnx")), ("torchscript", output.with_suffix(".pt"))):
+                export(whole, path, "--format", form, "--dtype", dtype)
+            self.assertTrue(torch.equal(load_file(output / WEIGHTS)[name], unet.time_proj.weight.detach()))
+            opened = UNet2DModel.from_pretrained(output, subfolder="unet")
+            self.assertTrue(torch.equal(opened.time_proj.weight, unet.time_proj.weight))
+            self.assertLess(networks_peer.error_of(self.predict(opened), wanted), bound)
+            self.assertLess(networks_peer.check_onnx(output.with_suffix(".onnx"), self.inputs, wanted), bound)
+            self.assertLess(networks_peer.check_torchscript(output.with_suffix(".pt"), self.inputs, wanted), bound)
+        drawn = []
+        for precision in ("fp32", "bf16"):
+            place = WORK / f"fourier-{precision}.npy"
+            ddpm("sample", "--model", whole, "--count", 2, "--steps", 2, "--scheduler", "ddim", "--precision", precision, "--output", place)
+            drawn.append(torch.from_numpy(np.load(place)))
+        self.assertLess(networks_peer.error_of(drawn[1], drawn[0]), 0.05)
+
+    def test_a_folder_without_a_size_exports_with_open_sides(self):
+        unet = UNet2DModel.from_pretrained(self.run_folder / "model", subfolder="unet")
+        sizeless = WORK / "sizeless"
+        DDPMPipeline(unet, DDPMScheduler()).save_pretrained(sizeless)
+        config = sizeless / "unet" / "config.json"
+        for size in (None, 15):  # UNet2DModel does not read it, and would take no images of 15
+            config.write_text(json.dumps({**json.loads(config.read_text()), "sample_size": size}))
+            export(sizeless, WORK / "open")
+            self.assertIsNone(json.loads((WORK / "open" / "unet" / "config.json").read_text())["sample_size"])
+            self.assertFalse((WORK / "open" / "export.py").exists())
+            self.assertNotIn("DDPMPipeline", (WORK / "open" / "README.md").read_text())
+            opened = UNet2DModel.from_pretrained(WORK / "open", subfolder="unet")
+            self.assertTrue(torch.equal(self.predict(opened), self.predict(unet)))
+            said = ddpm("sample", "--model", sizeless, "--count", 1, "--output", WORK / "x.npy", check=False)
+            self.expect_refused(said, "has no sample_size that its model takes", "--size HxW")
+        export(sizeless, WORK / "open.onnx", "--format", "onnx")
+        export(sizeless, WORK / "open.pt", "--format", "torchscript")
+        for height, width in ((16, 16), (8, 32)):
+            inputs = {**self.inputs, "sample": torch.randn(2, 3, height, width)}
+            with torch.no_grad():
+                wanted = unet.eval()(**inputs).sample
+            self.assertLess(networks_peer.check_onnx(WORK / "open.onnx", inputs, wanted), 1e-5)
+            self.assertLess(networks_peer.check_torchscript(WORK / "open.pt", inputs, wanted), 1e-5)
+
+    def test_what_python_leaves_in_an_export_is_no_obstacle(self):
+        export(self.run_folder, WORK / "used")
+        (WORK / "used" / "__pycache__").mkdir()
+        (WORK / "used" / "__pycache__" / "field_unet.cpython-311.pyc").touch()
+        export(self.run_folder, WORK / "used")
+        self.assertFalse((WORK / "used" / "__pycache__").exists())
 
     def test_torchscript_runs_in_cpp_without_ddpm(self):
         export(self.run_folder, WORK / "cpp.pt", "--format", "torchscript")

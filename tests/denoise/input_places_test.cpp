@@ -89,5 +89,56 @@ TEST(InputPlaces, DrawnVariablesInAnotherOrderAreRefused) {
   EXPECT_EQ(refusal(before, record({}, {}, false, {"w", "x"}), 2), "");
 }
 
+ImageRecord of_parameters(const Names& names) {
+  ImageRecord made = record({}, {}, false);
+  const std::vector<int64_t> shape = {std::ssize(names)};
+  made.fields.push_back(data::make_field(FieldRole::parameters, "/parameters", shape, base::DType::f32, false));
+  for (std::size_t v = 0; v < names.size(); ++v) made.fields.back().variables[v].name = names[v];
+  return made;
+}
+
+TEST(InputPlaces, ParametersAreFoundByTheirNames) {
+  const ImageRecord before = of_parameters({"mass", "age"});
+  EXPECT_THAT(place_parameters(before, of_parameters({"age", "mass"}), 2, "RUN").places, ElementsAre(1, 0));
+  const InputPlaces others = place_parameters(before, of_parameters({"a", "b"}), 2, "RUN");
+  EXPECT_THAT(others.places, ElementsAre(0, 1));
+  EXPECT_THAT(others.renamed, ElementsAre("parameters a, b in place of mass, age"));
+  EXPECT_THROW(place_parameters(before, of_parameters({"age", "time"}), 2, "RUN"), base::OutputError);
+  EXPECT_THAT(place_parameters(record({}, {}, false), before, 2, "RUN").places, ElementsAre(0, 1));  // not recorded
+}
+
+TEST(InputPlaces, ClassesAreFoundByTheirNames) {
+  const auto placed_rows = [](const Names& before, const Names& now, const ClassRows& rows) {
+    return place_class_rows(before, now, rows, "RUN").places;
+  };
+  EXPECT_THAT(placed_rows({"cat", "dog"}, {"bat", "cat", "dog"}, {.before = 2, .now = 3}), ElementsAre(1, 2));
+  EXPECT_THAT(placed_rows({"cat", "dog"}, {"dog", "cat"}, {.before = 3, .now = 3}), ElementsAre(1, 0, 2));
+  // The null class stays the last row, and what is gone keeps a row that no class of the set has.
+  EXPECT_THAT(placed_rows({"cat", "dog"}, {"bat", "dog"}, {.before = 3, .now = 5, .null_class = true}),
+              ElementsAre(2, 1, 4));
+  for (const Names& unnamed : {Names{}, Names{"cat"}}) {
+    EXPECT_THAT(placed_rows(unnamed, unnamed.empty() ? Names{"bat"} : Names{}, {.before = 2, .now = 3}),
+                ElementsAre(0, 1));
+  }
+  const InputPlaces others = place_class_rows({"cat"}, {"0"}, {.before = 1, .now = 1}, "RUN");
+  EXPECT_THAT(others.places, ElementsAre(0));
+  EXPECT_THAT(others.renamed, ElementsAre("classes 0 in place of cat"));
+  try {
+    place_class_rows({"cat", "dog"}, {"bat", "dog"}, {.before = 3, .now = 3, .null_class = true}, "RUN");
+    ADD_FAILURE() << "nothing is left for the cats";
+  } catch (const base::OutputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("wanted: model.num_class_embeds = 4"));
+  }
+}
+
+TEST(InputPlaces, OtherTransformsAreNamed) {
+  const ImageRecord before = record({"t2m"}, {"height"}, false);
+  EXPECT_THAT(changed_transforms(before, before, 2), IsEmpty());
+  ImageRecord now = before;
+  now.fields[0].variables[1].transform = {data::TransformType::standardize, 3.0, 2.0};
+  now.fields[1].variables[0].transform = {data::TransformType::standardize, 3.0, 2.0};
+  EXPECT_THAT(changed_transforms(before, now, 2), ElementsAre("v", "t2m"));
+}
+
 }  // namespace
 }  // namespace ddpm::denoise

@@ -104,6 +104,23 @@ TEST(SchedulerJson, TheClassSaysTheFormulation) {
   EXPECT_EQ(formulation(R"({"_class_name": "Regression"})"), Formulation::regression);
 }
 
+TEST(SchedulerJson, NullSwitchesAreOff) {
+  const base::Json json = base::parse_json(R"({"clip_sample": null, "set_alpha_to_one": null, "beta_end": null})");
+  const diffusion::SchedulerConfig config = diffusion::read_scheduler(json, SamplerType::ddim, "file");
+  EXPECT_FALSE(config.clips());
+  EXPECT_FALSE(config.solver.set_alpha_to_one);
+  EXPECT_EQ(config.beta_end, diffusion::SchedulerConfig{}.beta_end);
+}
+
+TEST(SchedulerJson, TheClassSaysWhetherAStepTakesAGenerator) {
+  for (const char* name : {"PNDMScheduler", "FlaxPNDMScheduler", "DEISMultistepScheduler", "UniPCMultistepScheduler"}) {
+    EXPECT_FALSE(diffusion::takes_generator(name)) << name;
+  }
+  for (const char* name : {"DDPMScheduler", "DDIMScheduler", "DPMSolverMultistepScheduler", "LCMScheduler"}) {
+    EXPECT_TRUE(diffusion::takes_generator(name)) << name;
+  }
+}
+
 TEST(SchedulerJson, TheClassSaysWhetherTheInputIsScaled) {
   for (const char* name :
        {"EulerDiscreteScheduler", "EulerAncestralDiscreteScheduler", "HeunDiscreteScheduler", "KDPM2DiscreteScheduler",

@@ -70,6 +70,13 @@ def check_own(model, case):
         if "parameters" in case:
             kept = unet(case["x"], case["timesteps"], case["parameters"], kept=torch.tensor([True, False]))
             assert torch.equal(kept[0], wanted[0]) and not torch.equal(kept[1], wanted[1])
+        odd = None if "parameters" in case else torch.zeros(2, 1)
+        try:
+            unet(case["x"], case["timesteps"], odd, case.get("labels"))
+        except ValueError as error:
+            assert "parameters" in str(error), error
+        else:
+            raise AssertionError("those of the call before were taken")
 
 
 def check_configs(pipeline, model):

@@ -53,7 +53,7 @@ TEST_F(DiffusersReader, TakesAPipelineFolderItsUnetOrTheConfigFile) {
 }
 
 TEST_F(DiffusersReader, ReadsWeightsSchedulerAndNormalizationFromEither) {
-  for (const base::Path& folder : {model_, model_ / "unet"}) {
+  for (const base::Path& folder : {model_, model_ / "unet", model_ / "unet" / "", model_ / "unet" / "."}) {
     const UNetWeights weights(folder, tiny_.shapes());
     for (const auto& [name, value] : tiny_.weights()) EXPECT_TRUE(at::equal(weights.read(name), value)) << name;
     EXPECT_EQ(read_scheduler(folder).value().class_name, "DDPMScheduler");
@@ -89,6 +89,31 @@ TEST_F(DiffusersReader, AFolderOfModelAndSchedulerTogetherHasBoth) {
   std::filesystem::rename(model_ / "scheduler" / "scheduler_config.json", flat / "scheduler_config.json");
   EXPECT_EQ(read_scheduler(flat).value().class_name, "DDPMScheduler");
   EXPECT_NO_THROW(UNetWeights(flat, tiny_.shapes()));
+}
+
+TEST_F(DiffusersReader, SuchAFolderMayBeCalledUnet) {
+  std::filesystem::rename(model_ / "scheduler" / "scheduler_config.json", model_ / "unet" / "scheduler_config.json");
+  EXPECT_EQ(read_scheduler(model_ / "unet").value().class_name, "DDPMScheduler");
+}
+
+TEST_F(DiffusersReader, AnIndexCountsBeforeAFileOfAllWeights) {
+  base::Json map;
+  for (const auto& [name, value] : tiny_.weights()) map[name] = "part.safetensors";
+  std::filesystem::rename(weights(), model_ / "unet" / "part.safetensors");
+  const std::string index = base::Json{{"weight_map", map}}.dump();
+  const std::vector<float> one = {1.0F};
+  store({{"stale", base::DType::f32, {1}, std::as_bytes(std::span(one))}});
+  test::write_text(model_ / "unet" / "diffusion_pytorch_model.safetensors.index.json", index);
+  EXPECT_EQ(problem(tiny_.shapes()), "");
+  std::filesystem::remove(weights());
+  std::filesystem::remove(model_ / "unet" / "diffusion_pytorch_model.safetensors.index.json");
+  // As releases of diffusers named the index of a variant one after the other.
+  for (const char* ending : {"fp16.index.json", "index.fp16.json"}) {
+    const base::Path file = model_ / "unet" / fmt::format("diffusion_pytorch_model.safetensors.{}", ending);
+    test::write_text(file, index);
+    EXPECT_EQ(problem(tiny_.shapes()), "") << ending;
+    std::filesystem::remove(file);
+  }
 }
 
 TEST_F(DiffusersReader, ANameOfTheHubSaysHowToGetTheModel) {
@@ -133,8 +158,13 @@ TEST_F(DiffusersReader, ListsWhatIsMissingUnexpectedAndMisshapen) {
 TEST_F(DiffusersReader, SaysWhatToDoAboutShardedAndPickledWeights) {
   std::filesystem::remove(weights());
   EXPECT_THAT(problem({}), HasSubstr("has no diffusion_pytorch_model.safetensors"));
+  for (const char* variant : {"diffusion_pytorch_model.fp16.bin", "diffusion_pytorch_model.bin.index.fp16.json"}) {
+    test::write_text(model_ / "unet" / variant, "pickle");
+    EXPECT_THAT(problem({}), HasSubstr("variant='fp16').save_pretrained(")) << variant;
+    std::filesystem::remove(model_ / "unet" / variant);
+  }
   test::write_text(model_ / "unet" / "diffusion_pytorch_model.bin", "pickle");
-  EXPECT_THAT(problem({}), HasSubstr("save_pretrained("));
+  EXPECT_THAT(problem({}), HasSubstr("unet').save_pretrained("));
   test::write_text(model_ / "unet" / "diffusion_pytorch_model.safetensors.index.json", "{}");
   EXPECT_THAT(problem({}), HasSubstr("weight_map"));
 }

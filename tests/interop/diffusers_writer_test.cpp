@@ -99,6 +99,50 @@ TEST_F(DiffusersWriter, AModelOfLeftoversHoldsItsRegressionAndIsNoPipeline) {
   EXPECT_TRUE(at::equal(read.read(weights.front().first), weights.front().second));
 }
 
+TEST_F(DiffusersWriter, FrequenciesStayFloat32) {
+  tiny_config_.time_embedding_type = nn::TimeEmbedding::fourier;
+  const TinyModel fourier(tiny_config_);
+  const std::vector<NamedTensor> weights = fourier.weights();
+  write_diffusers_model(*files_, model_,
+                        {tiny_config_, scheduler_, weights, normalization_, card_, nullptr, at::kBFloat16});
+  const UNetWeights read(model_, fourier.shapes());
+  for (const auto& [name, value] : weights) {
+    const bool constant = name == "time_proj.weight";
+    EXPECT_EQ(read.dtype_of(name), constant ? at::kFloat : at::kBFloat16) << name;
+    if (constant) EXPECT_TRUE(at::equal(read.read(name), value));
+  }
+}
+
+TEST_F(DiffusersWriter, AModelThatIsGivenMoreIsNoPipeline) {
+  tiny_config_.in_channels = 5;
+  tiny_config_.out_channels = 1;
+  write({});
+  EXPECT_EQ(base::Json::parse(text("model_index.json")),
+            base::Json::parse(R"({"_class_name": "MoreInputsPipeline", "_diffusers_version": "0.35.2",
+                                  "scheduler": ["diffusers", "DDPMScheduler"],
+                                  "unet": ["diffusers", "MoreInputsUNet2D"]})"));
+  EXPECT_THAT(text("unet/config.json"), HasSubstr("\"_class_name\": \"UNet2DModel\""));
+}
+
+TEST_F(DiffusersWriter, TheCardOfARegressionNamesWhatItIsGiven) {
+  diffusion::SchedulerConfig regression;
+  regression.formulation = diffusion::Formulation::regression;
+  const auto card = [&](const nn::UNet2DConfig& config, const base::Json& normalization) {
+    return model_card_text({config, regression, {}, normalization, card_});
+  };
+  nn::UNet2DConfig own = tiny_config();
+  own.num_parameters = 2;
+  EXPECT_THAT(card(own, {}),
+              testing::AllOf(HasSubstr("torch.zeros(len(parameters), 3, 16, 16)"),
+                             HasSubstr("mean = unet(zeros, 0, parameters)"), Not(HasSubstr("import Regression"))));
+  own.num_parameters.reset();
+  own.padding = {"periodic"};
+  const base::Json given = {{"fields", {{{"role", "condition"}}}}};
+  EXPECT_THAT(card(own, given), testing::AllOf(HasSubstr("torch.zeros(len(condition), 3, *condition.shape[2:])"),
+                                               HasSubstr("mean = unet(torch.cat([zeros, condition], 1), 0)"),
+                                               Not(HasSubstr("import Regression"))));
+}
+
 TEST_F(DiffusersWriter, ReplacesAnOlderFolderAndSweepsWhatACrashLeft) {
   std::filesystem::create_directories(folder_.path() / ".model.tmp-0123456789abcdef" / "unet");
   std::filesystem::create_directories(folder_.path() / ".model.old-0123456789abcdef");

@@ -16,6 +16,7 @@ from diffusers import (
     CMStochasticIterativeScheduler,
     DDIMInverseScheduler,
     DDIMScheduler,
+    DEISMultistepScheduler,
     DDPMPipeline,
     DDPMScheduler,
     DiffusionPipeline,
@@ -25,6 +26,7 @@ from diffusers import (
     HeunDiscreteScheduler,
     KDPM2DiscreteScheduler,
     LMSDiscreteScheduler,
+    PNDMScheduler,
     ScoreSdeVeScheduler,
     UnCLIPScheduler,
     UniPCMultistepScheduler,
@@ -138,17 +140,44 @@ class Folders(unittest.TestCase):
                     x = again.step(self.unet(again.scale_model_input(x, t), t).sample, t, x).prev_sample
             torch.testing.assert_close(space["images"], x)
 
+    def test_a_folder_whose_scheduler_takes_no_generator_is_no_pipeline(self):
+        """DDPMPipeline gives one to each step; the card's lines give none."""
+        for scheduler in (PNDMScheduler(), UniPCMultistepScheduler(), DEISMultistepScheduler()):
+            name = type(scheduler).__name__
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            DDPMPipeline(self.unet, scheduler).save_pretrained(WORK / name)
+            with self.assertRaisesRegex(TypeError, "generator"):
+                DDPMPipeline.from_pretrained(WORK / name)(num_inference_steps=4)
+            output = WORK / f"of-{name}"
+            ddpm("checkpoint", "export", WORK / name, "--output", output)
+            for pipeline in (DiffusionPipeline, DDPMPipeline):
+                with self.assertRaisesRegex((AttributeError, ValueError), "OwnSteps"):
+                    pipeline.from_pretrained(output)
+            lines = (output / "README.md").read_text().split("```python\n")[1].split("```")[0]
+            space = {}
+            exec(lines.replace("PATH OF THIS FOLDER", str(output)), space)  # noqa: S102
+            self.assertEqual(tuple(space["images"].shape), (1, 3, 16, 16))
+            self.assertTrue(space["images"].isfinite().all())
+
     def test_weights_in_several_files(self):
         folder = self.save("sharded", max_shard_size="60KB")
         self.assertGreater(len(list((folder / "unet").glob("*.safetensors"))), 2)
         self.assert_drawn(folder)
         self.assert_drawn(folder / "unet", ranks=2)
+        # What an earlier save left counts less than the index, for diffusers, too.
+        stale = {name: torch.zeros_like(value) for name, value in self.unet.state_dict().items()}
+        save_file(stale, folder / "unet" / FILE, metadata={"format": "pt"})
+        opened = UNet2DModel.from_pretrained(folder, subfolder="unet")
+        self.assertTrue(torch.equal(opened.conv_in.weight, self.unet.conv_in.weight))
+        self.assert_drawn(folder)
 
     def test_a_folder_without_a_size_draws_images_of_that_which_is_asked_for(self):
         folder = self.save("sizeless")
         config = folder / "unet" / "config.json"
         config.write_text(json.dumps({**json.loads(config.read_text()), "sample_size": None}))
         self.assert_refused(folder, ["config.json has no sample_size", "--size HxW"])
+        config.write_text(json.dumps({**json.loads(config.read_text()), "sample_size": 15}))
+        self.assert_refused(folder, ["config.json has no sample_size that its model takes", "that 2 divides"])
         for ranks in (1, 2):
             self.assert_drawn(folder, "--size", "16x16", ranks=ranks)
         for size, words in (("16x15", "a multiple of 2 is wanted"), ("16x16x16", "have 2 sides")):
@@ -182,6 +211,9 @@ class Folders(unittest.TestCase):
             folder = self.save(name, variant="fp16", **options)
             self.assertFalse((folder / "unet" / FILE).exists())
             self.assert_drawn(folder)
+        (folder / "unet" / f"{FILE}.index.fp16.json").rename(folder / "unet" / f"{FILE}.fp16.index.json")
+        UNet2DModel.from_pretrained(folder, subfolder="unet", variant="fp16")  # the name of older releases
+        self.assert_drawn(folder)
 
     def test_weights_of_a_smaller_model_take_no_memory_of_the_larger_one(self):
         folder = self.save("large")
@@ -202,6 +234,10 @@ class Folders(unittest.TestCase):
         folder = self.save("pickle", safe_serialization=False)
         line = self.assert_refused(folder, ["pickle", FILE])
         (code,) = re.findall(r'python3 -c "(.*)" makes', line)
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
+        self.assert_drawn(folder)
+        folder = self.save("pickle-variant", safe_serialization=False, variant="fp16")
+        (code,) = re.findall(r'python3 -c "(.*)" makes', self.assert_refused(folder, ["pickle", FILE]))
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
         self.assert_drawn(folder)
 

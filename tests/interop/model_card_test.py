@@ -208,25 +208,34 @@ class Card(unittest.TestCase):
             file["images"] = random.standard_normal((24, 8, 16, 3)).astype(np.float32)
             file["condition"] = random.standard_normal((24, 8, 16, 2)).astype(np.float32)
             file["labels"] = random.integers(0, 2, 24)
+            file["parameters"] = random.standard_normal((24, 2)).astype(np.float32)
+        with h5py.File(WORK / "bytes.h5", "w") as file:
+            file["images"] = random.integers(0, 256, (24, 8, 16, 3)).astype(np.uint8)
         edm = {"diffusion": {"formulation": "edm"}}
         given = {"condition": "/condition"}
         cases = {
-            "pipeline": {"data": {"labels": ""}},
+            "pipeline": {"images": WORK / "bytes.h5"},
+            "floats": {"data": {"labels": ""}},
             "loop": {"data": {"labels": ""}, **edm},
             "given": {"data": {"labels": "", **given}, "model": {"in_channels": 5, "out_channels": 3}},
             "classes": {"model": {"num_class_embeds": 2}},
             "everything": {"data": given, "model": {"in_channels": 5, "out_channels": 3, "num_class_embeds": 2}, **edm},
             "periodic": {"data": given, "model": {"in_channels": 5, "out_channels": 3, "num_class_embeds": 2, "padding": "periodic"}},
             "mean": {"data": {"labels": "", **given}, "model": {"in_channels": 5, "out_channels": 3}, "diffusion": {"formulation": "regression"}},
+            "own-mean": {"data": {"labels": "", **given}, "model": {"in_channels": 5, "out_channels": 3, "padding": "periodic"},
+                         "diffusion": {"formulation": "regression"}},
+            "mean-of-parameters": {"data": {"labels": "", "parameters": "/parameters"}, "diffusion": {"formulation": "regression"}},
         }  # fmt: skip
         for name, sections in cases.items():
-            folder = self.trained(f"card-{name}", images=WORK / "wide.h5", **sections) / "model"
+            folder = self.trained(f"card-{name}", **{"images": WORK / "wide.h5", **sections}) / "model"
             program = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)[1]
             program = program.replace("PATH OF THIS FOLDER", str(folder)).replace("batch_size=1", "batch_size=1, num_inference_steps=2")
             names = {"noisy_images": torch.randn(1, 3, 8, 16), "condition": torch.randn(1, 2, 8, 16),
-                     "timesteps": torch.tensor([1]), "labels": torch.tensor([1])}  # fmt: skip
+                     "timesteps": torch.tensor([1]), "labels": torch.tensor([1]), "parameters": torch.randn(1, 2)}  # fmt: skip
             if "scale_model_input(noisy_images" in program:
                 names["t"] = diffusers.EDMEulerScheduler.from_pretrained(folder / "scheduler").timesteps[10]
+            self.assertEqual("DDPMPipeline.from_pretrained" in program, name == "pipeline")
+            sys.modules.pop("field_unet", None)
             sys.path.insert(0, str(folder))
             with self.subTest(name):
                 exec(program, names)

@@ -75,6 +75,27 @@ TEST(UNetJson, NullMeansWhatItMeansInDiffusers) {
   }
 }
 
+TEST(UNetJson, NullSwitchesAreOffAndAShiftThatNothingReadsMayBeNull) {
+  const nn::UNet2DConfig unet = unet_from_json({{"center_input_sample", nullptr},
+                                                {"flip_sin_to_cos", nullptr},
+                                                {"add_attention", nullptr},
+                                                {"time_embedding_type", "fourier"},
+                                                {"freq_shift", nullptr}},
+                                               "F");
+  EXPECT_FALSE(unet.center_input_sample);
+  EXPECT_FALSE(unet.flip_sin_to_cos);
+  EXPECT_FALSE(unet.add_attention);
+  EXPECT_THROW(unet_from_json({{"freq_shift", nullptr}}, "F"), base::ConfigError);
+}
+
+TEST(UNetJson, ASizeThatTheModelDoesNotTakeIsNone) {
+  for (const base::Json& size : {base::Json(30), base::Json({32, 30}), base::Json({8, 8, 8}), base::Json(0)}) {
+    EXPECT_TRUE(unet_from_json({{"sample_size", size}}, "F").sample_size.empty()) << size;
+  }
+  EXPECT_THAT(unet_from_json({{"sample_size", {32, 64}}}, "F").sample_size, ElementsAre(32, 64));
+  EXPECT_THROW(unet_from_json({{"sample_size", "32"}}, "F"), base::ConfigError);
+}
+
 TEST(UNetJson, TakesWhatDiffusersBuildsTheSameModelFrom) {
   const nn::UNet2DConfig unet = unet_from_json({{"act_fn", "SiLU"},
                                                 {"downsample_type", nullptr},

@@ -16,7 +16,7 @@ from diffusers.training_utils import EMAModel
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, metrics, says, write_config  # noqa: E402
+from ddpm_run import ddpm, make_pictures, metrics, says, write_config  # noqa: E402
 from philox import NOISE, TIMESTEP, below, normals  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -189,6 +189,61 @@ class Continue(unittest.TestCase):
         kernel = weights_of(run / "model")["conv_in.weight"]
         self.assertEqual(tuple(kernel.shape), (8, 5, 3, 3))
         self.assertGreater(kernel[:, 3:].abs().max().item(), 0, "the new channels are not trained")
+
+    def test_a_closing_slash_or_a_point_is_no_part_of_the_name(self):
+        """Scheduler and transforms lie beside the unet that is named, with whatever its path ends."""
+        scheduler = DDPMScheduler(prediction_type="v_prediction")
+        DDPMPipeline(self.unet, scheduler).save_pretrained(WORK / "slashed")
+        for name, path in (("slash", "slashed/unet/"), ("point", "slashed/unet/.")):
+            run, config = self.config(name, f"{WORK}/{path}")
+            self.assertNotIn("has no scheduler_config.json", ddpm("train", config).stderr)
+            written = json.loads((run / "model" / "scheduler" / "scheduler_config.json").read_text())
+            self.assertEqual(written["prediction_type"], "v_prediction")
+        averages = f"{WORK}/checkpoint-500/unet_ema/"
+        ddpm("sample", "--model", averages, "--weights", "ema", "--count", 1, "--steps", 1, "--output", WORK / "averages.npy")
+
+    def test_classes_that_it_had_stay_with_their_names(self):
+        """Folders are numbered by their names, so that a new one in between moves those behind it."""
+        for name, classes in (("animals", ("cat", "dog")), ("more-animals", ("bat", "cat", "dog"))):
+            pictures = WORK / f"{name}-pictures"
+            shutil.rmtree(pictures, ignore_errors=True)
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            make_pictures(pictures, 8 * len(classes), 8)
+            files = sorted(pictures.glob("*/*.png"))
+            for i, file in enumerate(files):
+                (pictures / classes[i % len(classes)]).mkdir(exist_ok=True)
+                file.rename(pictures / classes[i % len(classes)] / file.name)
+            for empty in ("a", "b"):
+                (pictures / empty).rmdir()
+            ddpm("data", "create", pictures, "--output", WORK / name, "--size", 8, "--labels", "folder")
+        whole = {"ema": {"enabled": False}, "data": {"labels": None}}
+        before, config = self.config("animals-run", WORK / "base", WORK / "animals", model={"num_class_embeds": 2}, train={"steps": 4},
+                                     optimizer={"learning_rate": 1e-2}, **whole)  # fmt: skip
+        ddpm("train", config)
+        table = weights_of(before / "model")["class_embedding.weight"]
+        for name, pretrained in (("animals-folder", before / "model"), ("animals-again", before)):
+            to, config = self.config(name, pretrained, WORK / "more-animals", model={"num_class_embeds": 3}, **whole)
+            self.assertNotIn("their order counts", ddpm("train", config).stderr)
+            grown = weights_of(to / "model")["class_embedding.weight"]
+            torch.testing.assert_close(grown[1:], table, rtol=0, atol=0)
+            self.assertEqual(grown[0].abs().max().item(), 0)
+        _, config = self.config("fewer", before, WORK / "more-animals", model={"num_class_embeds": 2}, **whole)
+        self.assertEqual(ddpm("train", config, check=False).returncode, 3)
+
+    def test_other_transforms_are_said(self):
+        random = np.random.default_rng(5)
+        sets = []
+        for name, mean in (("cold", 270.0), ("warm", 300.0)):
+            np.save(WORK / f"{name}.npy", random.normal(mean, 9.0, (16, 8, 8, 3)).astype(np.float32))
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            ddpm("data", "create", WORK / f"{name}.npy", "--output", WORK / name, "--transform", "standardize")
+            sets.append(WORK / name)
+        untold = {"data": {"labels": None}}
+        before, config = self.config("cold-run", WORK / "base", sets[0], **untold)
+        ddpm("train", config)
+        for path, count in ((sets[0], 0), (sets[1], 1)):
+            _, config = self.config("moved-on", before, path, **untold)
+            self.assertEqual(ddpm("train", config).stderr.count("it goes on with other transforms of 3 variables"), count)
 
     def test_the_null_class_stays_the_last_one(self):
         """Of a model that was trained with class_dropout: its row would else become a class, and zeros the null class."""

@@ -254,6 +254,21 @@ class Lora(unittest.TestCase):
         self.assertEqual(another.returncode, 4, another.stderr)
         self.assertIn("model.pretrained", another.stderr)
 
+    def test_the_best_model_is_merged_into_a_base_that_moved(self):
+        base = make_base(WORK / "best-here")
+        shutil.rmtree(WORK / "best-there", ignore_errors=True)
+        # Without learning, the first validation is the best one: its checkpoint remembers where the base lay.
+        run = self.train("best-moved", model={"pretrained": str(base)}, optimizer={"learning_rate": 0.0}, train={"steps": 2},
+                         data={"validation": str(WORK / "set.h5")}, validation={"every_steps": 1, "images": 4},
+                         checkpoint={"every_steps": 1, "keep_latest": 9})  # fmt: skip
+        best = run / "model-best"
+        self.assertIn("| optimizer steps | 1 |", (best / "README.md").read_text())
+        shutil.rmtree(best)
+        base.rename(WORK / "best-there")
+        ddpm("train", WORK / "best-moved.toml", "--train.steps", 3, "--model.pretrained", WORK / "best-there")
+        self.assertIn("| optimizer steps | 1 |", (best / "README.md").read_text())
+        self.assertLess(distance(predict(opened(best)), predict(opened(WORK / "best-there"))), 1e-5)
+
     def test_training_that_starts_from_adapters(self):
         begun = self.train("begun")
         untold = dict.fromkeys(("lora_rank", "lora_alpha", "lora_targets"))
