@@ -1,6 +1,7 @@
 """LoRA: adapters that PEFT loads and trains alike, merged and alone, on any number of ranks and in any stage; what a
 checkpoint holds of them; and what is refused."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 from diffusers.models.attention_processor import Attention, AttnProcessor
-from peft import LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
+from peft import EvaConfig, LoraConfig, PeftModel, get_peft_model, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -290,7 +291,8 @@ class Lora(unittest.TestCase):
         settings = WORK / "by-peft" / "adapter_config.json"
         kept = json.loads(settings.read_text())
         # PEFT passes over a name that the model lacks, too.
-        more = {"lora_dropout": 0.125, "target_modules": [*kept["target_modules"], "q_proj"]}
+        more = {"lora_dropout": 0.125, "target_modules": [*kept["target_modules"], "q_proj"],
+                "init_lora_weights": "eva", "eva_config": dataclasses.asdict(EvaConfig())}  # fmt: skip
         settings.write_text(json.dumps({**kept, **more}))
         PeftModel.from_pretrained(opened(self.base), WORK / "by-peft")
         for adapters, count in ((WORK / "by-peft", 1), (begun / "adapter", 0)):
