@@ -28,6 +28,14 @@ Names names_of_role(const ImageRecord& record, FieldRole role) {
   return names;
 }
 
+/// "a, b, c, d, e and 95 more"
+std::string listed(const Names& names) {
+  constexpr std::size_t kShown = 5;
+  const std::size_t shown = std::min(names.size(), kShown);
+  const std::string rest = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "), rest);
+}
+
 InputCounts counts_of(const ImageRecord& record, int64_t image_channels) {
   InputCounts counts = InputCounts::of(record.fields, record.positions);
   if (record.fields.empty()) counts.image = image_channels;
@@ -122,7 +130,7 @@ InputPlaces place_class_rows(const Names& before, const Names& now, const ClassR
   for (int64_t place = 0; place < std::ssize(now); ++place)
     by_name.emplace(now[static_cast<std::size_t>(place)], place);
   if (std::ranges::none_of(before, [&](const std::string& name) { return by_name.contains(name); })) {
-    result.renamed.push_back(fmt::format("classes {} in place of {}", fmt::join(now, ", "), fmt::join(before, ", ")));
+    result.renamed.push_back(fmt::format("classes {} in place of {}", listed(now), listed(before)));
     return result;
   }
   int64_t spare = std::ssize(now);

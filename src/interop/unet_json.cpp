@@ -74,7 +74,7 @@ bool is_of_averages(std::string_view key) {
 /// Only sinusoids have a shift of their frequencies.
 bool reads_freq_shift(const base::Json& json) {
   const auto type = json.find("time_embedding_type");
-  return type == json.end() || *type == base::Json(base::name_of(nn::TimeEmbedding::positional));
+  return type == json.end() || *type == std::string(base::name_of(nn::TimeEmbedding::positional));
 }
 
 void check_class(const base::Json& json, const std::string& origin) {
