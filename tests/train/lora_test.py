@@ -292,7 +292,7 @@ class Lora(unittest.TestCase):
         kept = json.loads(settings.read_text())
         # PEFT passes over a name that the model lacks, too.
         more = {"lora_dropout": 0.125, "target_modules": [*kept["target_modules"], "q_proj"],
-                "init_lora_weights": "eva", "eva_config": dataclasses.asdict(EvaConfig())}  # fmt: skip
+                "eva_config": dataclasses.asdict(EvaConfig())}  # fmt: skip
         settings.write_text(json.dumps({**kept, **more}))
         PeftModel.from_pretrained(opened(self.base), WORK / "by-peft")
         for adapters, count in ((WORK / "by-peft", 1), (begun / "adapter", 0)):
