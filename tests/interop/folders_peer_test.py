@@ -257,6 +257,18 @@ class Folders(unittest.TestCase):
         UNet2DModel.from_pretrained(folder, subfolder="unet")
         self.assert_drawn(folder)
 
+    def test_null_switches_are_off(self):
+        folder = self.save("nulls")
+        for name, keys in (("unet/config.json", ("center_input_sample", "flip_sin_to_cos")), ("scheduler/scheduler_config.json", ("clip_sample",))):
+            file = folder / name
+            file.write_text(json.dumps({**json.loads(file.read_text()), **dict.fromkeys(keys)}))
+        self.assertFalse(DDPMScheduler.from_pretrained(folder, subfolder="scheduler").config.clip_sample)
+        whole, self.unet = self.unet, UNet2DModel.from_pretrained(folder, subfolder="unet").eval()
+        x = torch.tensor(self.noise)
+        with torch.no_grad():
+            self.assertFalse(torch.allclose(self.unet(x, 900).sample, whole(x, 900).sample))
+        self.assert_drawn(folder)
+
     def test_scheduler_files_as_diffusers_saves_them(self):
         folder = self.save("schedulers")
         for cls, keys in (
