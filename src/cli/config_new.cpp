@@ -203,9 +203,8 @@ void choose_layout(Starter& starter, const data::ImageFormat& image, const NewAr
     }
   }
   throw base::ConfigError(
-      "a rank needs {} even with micro_size = 1, zero_stage = 3 and activation_checkpointing = \"blocks\", but has {}: "
-      "a "
-      "smaller model (--model small) or more memory would do, and of large images parallel.spatial_size, which cuts "
+      "a rank needs {} even with micro_size = 1, zero_stage = 3 and activation_checkpointing = \"blocks\", but has {}; "
+      "wanted: a smaller model (--model small) or more memory, or for large images parallel.spatial_size, which cuts "
       "them over ranks",
       plan::size_text(least), plan::size_text(limit));
 }

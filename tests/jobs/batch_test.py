@@ -122,8 +122,7 @@ class Batch:
     def test_usr1_has_what_makes_a_dataset_come_back_and_go_on(self):
         self.submit("train", self.config("drawn", **SHORT))
         self.queue.run_all()
-        output, partial = WORK / f"{self.system} drawn set", WORK / f".{self.system} drawn set.partial"
-        for folder in (output, partial):
+        for folder in (output := WORK / f"{self.system} drawn set", partial := WORK / f".{self.system} drawn set.partial"):
             shutil.rmtree(folder, ignore_errors=True)
         self.submit("sample", "--model", WORK / "drawn", "--count", 2000, "--steps", 20, "--format", "dataset", "--output", output)
         job, _ = self.queue.start_next()
@@ -337,7 +336,6 @@ class Flux(Batch, unittest.TestCase):
             self.assertIn("2 ranks", job.said)
             wanted = rf"flux run --nodes=1 --ntasks=2 --cores-per-task=8 -o cpu-affinity=per-task -o gpu-affinity=off {pmi}\S+ train "
             self.assertRegex(" ".join(self.queue.calls("flux", "run")[-1]), wanted)
-
 
     def test_the_signal_before_the_limit_saves_and_the_run_comes_back(self):
         flux = self.queue.folder / "bin" / "flux"

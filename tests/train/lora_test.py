@@ -1,7 +1,6 @@
 """LoRA: adapters that PEFT loads and trains alike, merged and alone, on any number of ranks and in any stage; what a
 checkpoint holds of them; and what is refused."""
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -262,8 +261,7 @@ class Lora(unittest.TestCase):
         run = self.train("best-moved", model={"pretrained": str(base)}, optimizer={"learning_rate": 0.0}, train={"steps": 2},
                          data={"validation": str(WORK / "set.h5")}, validation={"every_steps": 1, "images": 4},
                          checkpoint={"every_steps": 1, "keep_latest": 9})  # fmt: skip
-        best = run / "model-best"
-        self.assertIn("| optimizer steps | 1 |", (best / "README.md").read_text())
+        self.assertIn("| optimizer steps | 1 |", ((best := run / "model-best") / "README.md").read_text())
         shutil.rmtree(best)
         base.rename(WORK / "best-there")
         ddpm("train", WORK / "best-moved.toml", "--train.steps", 3, "--model.pretrained", WORK / "best-there")
@@ -292,7 +290,7 @@ class Lora(unittest.TestCase):
         kept = json.loads(settings.read_text())
         # PEFT passes over a name that the model lacks, too.
         more = {"lora_dropout": 0.125, "target_modules": [*kept["target_modules"], "q_proj"],
-                "eva_config": dataclasses.asdict(EvaConfig())}  # fmt: skip
+                "eva_config": vars(EvaConfig())}  # fmt: skip
         settings.write_text(json.dumps({**kept, **more}))
         PeftModel.from_pretrained(opened(self.base), WORK / "by-peft")
         for adapters, count in ((WORK / "by-peft", 1), (begun / "adapter", 0)):
