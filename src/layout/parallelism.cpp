@@ -262,6 +262,12 @@ std::string island_of_one(const Parallelism& parallelism, int64_t ranks) {
       parallelism.sync_every);
 }
 
+std::vector<std::string> warnings(const Parallelism& parallelism, int64_t ranks) {
+  std::vector<std::string> lines = {state_of_one(parallelism, ranks), island_of_one(parallelism, ranks)};
+  std::erase(lines, "");
+  return lines;
+}
+
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks) {
   const std::vector<std::string> lines = refusals(parallelism, ranks);
   if (!lines.empty()) throw base::ConfigError("{}", lines.front());

@@ -68,6 +68,8 @@ std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism);
 std::string state_of_one(const Parallelism& parallelism, int64_t ranks);
 /// What a run is told that has parallel.sync_every and one island: "" where there is no such.
 std::string island_of_one(const Parallelism& parallelism, int64_t ranks);
+/// Both of these, as far as there is something to tell.
+std::vector<std::string> warnings(const Parallelism& parallelism, int64_t ranks);
 /// Throws ConfigError for the first combination that cannot work on `ranks` ranks.
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks);
 

@@ -98,9 +98,7 @@ std::string batch_text(const Arrangement& a) {
   std::string text = fmt::format("Batch    {} × {} × {} = {} per step{}\n{}", p.viewers(a.ranks()),
                                  counted(p.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
                                  p.global_size, p.islands_text(a.ranks()), pipeline_text(a));
-  for (const auto odd : {layout::state_of_one, layout::island_of_one}) {
-    if (const std::string said = odd(p, a.ranks()); !said.empty()) text += fmt::format("Warning  {}\n", said);
-  }
+  for (const std::string& line : layout::warnings(p, a.ranks())) text += fmt::format("Warning  {}\n", line);
   return text;
 }
 

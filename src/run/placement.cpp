@@ -72,9 +72,7 @@ Placement Placement::make(const CommonConfig& config, comm::MpiSession& session,
     mesh = parallelism.mesh(world.size());
     layout = parallelism.batch(mesh);
   });
-  for (const auto odd : {layout::state_of_one, layout::island_of_one}) {
-    if (const std::string said = odd(parallelism, world.size()); !said.empty()) log.warn("{}", said);
-  }
+  for (const std::string& line : layout::warnings(parallelism, world.size())) log.warn("{}", line);
   const at::Device device = device::choose_device(run.device, session, log, config.parallel.share_gpus);
   if (config.precision.mixed_precision == optim::MixedPrecision::bf16) device::expect_bf16(device, world);
   const bool has_parts = parallelism.tensor_size > 1;  // whose weights that are not cut nobody sums
