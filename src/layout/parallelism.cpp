@@ -227,7 +227,7 @@ std::string Parallelism::viewers(int64_t ranks) const {
 
 std::string Parallelism::islands_text(int64_t ranks) const {
   if (sync_every == 0) return "";
-  return fmt::format(", in {} that meet every {}", base::counted(mesh(ranks).degree(Axis::island), "island"),
+  return fmt::format(", in {} with an outer step every {}", base::counted(mesh(ranks).degree(Axis::island), "island"),
                      base::counted(sync_every, "step"));
 }
 

@@ -52,7 +52,7 @@ struct Parallelism {
   /// Who sees different images of a batch: "4 ranks", or "2 groups of 4 tiles" where images are cut, "2 groups of 4
   /// tiles × 2 parts" where blocks are too, with the stages of a pipeline before them.
   [[nodiscard]] std::string viewers(int64_t ranks) const;
-  /// ", in 2 islands that meet every 20 steps" with sync_every, "" without.
+  /// ", in 2 islands with an outer step every 20 steps" with sync_every, "" without.
   [[nodiscard]] std::string islands_text(int64_t ranks) const;
   /// The ranks as a grid. Throws ConfigError where the degrees do not multiply to `ranks`.
   [[nodiscard]] Mesh mesh(int64_t ranks) const;

@@ -175,6 +175,12 @@ TEST(Parallelism, OneIslandIsTold) {
               testing::StartsWith("parallel.sync_every = 4: there is one island"));
   EXPECT_EQ(island_of_one({.global_size = 8, .sync_every = 4}, 2), "");
   EXPECT_EQ(island_of_one({.global_size = 8}, 1), "");
+  EXPECT_EQ(warnings({.zero_stage = 3, .global_size = 8, .tiles = 8}, 8).size(), 1U);
+  EXPECT_EQ(warnings({.global_size = 8, .sync_every = 4}, 2).size(), 0U);
+
+  const Parallelism islands{.global_size = 8, .sync_every = 20};
+  EXPECT_EQ(islands.islands_text(2), ", in 2 islands with an outer step every 20 steps");
+  EXPECT_EQ(Parallelism{.global_size = 8}.islands_text(2), "");
 }
 
 TEST(Parallelism, ReproducibleNeedsWholeGradientsInFloat32) {
