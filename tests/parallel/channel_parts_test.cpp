@@ -112,8 +112,8 @@ TEST(HoldChannels, WhatDoesNotDivideIsRefusedByNumber) {
   } catch (const base::ConfigError& error) {
     EXPECT_STREQ(error.what(),
                  "parallel.tensor_size = 4: down_blocks.0.resnets.0.conv1.weight has 6 groups of a norm or of "
-                 "attention's heads, "
-                 "which stay whole; wanted: a divisor of 6, see model.norm_num_groups and model.attention_head_dim");
+                 "attention's heads, which stay whole; wanted: a divisor of 6, see model.norm_num_groups and "
+                 "model.attention_head_dim (K blocks have a group for 32 channels)");
   }
 }
 
