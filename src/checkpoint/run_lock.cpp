@@ -131,15 +131,16 @@ std::unique_ptr<LockLease> create_lock(base::FileSystem& files, const base::Path
 }
 
 /// Whether the lock with `text` may be taken away: its owner is surely gone, or has not renewed it for too long. False
-/// where it has vanished meanwhile. Throws where its owner lives; a batch job finds that out of an owner that is none
-/// of its own steps, since others may wait behind it in a chain. Other starts leave it to their users.
+/// where it has vanished meanwhile. Throws where its owner lives. A batch job, behind which others may wait in a chain,
+/// waits until it is known whether the owner of another job that has missed two renewals does.
 bool may_take(base::FileSystem& files, const base::Path& path, const LockOwner& owner, const std::string& text,
               const LockOwner& self, const LockTiming& timing, const base::Logger& logger) {
   if (is_gone(owner, self)) return true;
   const Seconds age = age_of(files, path);
   if (age == Seconds::max()) return false;
   const bool in_another_job = !self.job_id.empty() && self.job_id != owner.job_id;
-  if (age < timing.stale && !in_another_job) refuse(path, owner, age, timing);
+  const bool may_be_dead = in_another_job && age > 2 * Seconds(timing.renew);
+  if (age < timing.stale && !may_be_dead) refuse(path, owner, age, timing);
   // Files' times alone may be wrong, where clients stamp them.
   const Seconds stale = timing.stale;
   const Seconds time = std::clamp(stale - age, Seconds::zero(), stale) + timing.watch;

@@ -7,8 +7,8 @@
 //   - takes it over when it is stale: not written for 5 minutes by the clock that stamps the folder's files, and then
 //     unchanged while it is watched for two renewals. Clocks of different hosts are never compared, and where clients
 //     stamp files with a wrong clock, the watch still sees a living owner's renewal;
-//   - in a batch job, watches one that is not stale until it is, and takes it over then: the job before it in a chain
-//     may have died with its node. A living owner's renewal ends the watch within 30 s;
+//   - in a batch job, watches one of another job that has missed two renewals until it is stale, and takes it over
+//     then: the job before it in a chain may have died with its node. A renewal ends the watch;
 //   - takes it over at once, whoever owns it, when it was asked to (--force-unlock);
 //   - is otherwise refused with exit code 4, and the message names the owner and the time to wait.
 // A run whose lock was taken must write no further checkpoint: it calls expect_owned() before it commits one.

@@ -233,10 +233,12 @@ TEST_F(RunLockTest, AnOldLockThatIsRenewedWhileItIsWatchedIsRefused) {
 
 TEST_F(RunLockTest, ABatchJobWaitsUntilALockIsStale) {
   setenv("PBS_JOBID", "18.server", 1);
-  leave_lock(std::chrono::seconds(0));
+  leave_lock(std::chrono::seconds(30));
+  expect_refused("on another-host, job 17, which renewed its lock 3");  // it may be alive
+  leave_lock(std::chrono::seconds(100));
   const auto begun = std::chrono::steady_clock::now();
-  acquire({.timing = {.stale = std::chrono::milliseconds(400), .watch = std::chrono::milliseconds(100)}}).release();
-  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(400));
+  acquire({.timing = {.stale = std::chrono::seconds(101), .watch = std::chrono::milliseconds(100)}}).release();
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(100));
   EXPECT_FALSE(locked());
   unsetenv("PBS_JOBID");
 }
@@ -244,7 +246,7 @@ TEST_F(RunLockTest, ABatchJobWaitsUntilALockIsStale) {
 TEST_F(RunLockTest, ABatchJobIsRefusedWhenTheOwnerRenewsItsLockAndStartsWhenTheOwnerEnds) {
   setenv("PBS_JOBID", "18.server", 1);
   for (const bool ends : {false, true}) {
-    leave_lock(std::chrono::seconds(0));
+    leave_lock(std::chrono::seconds(100));
     std::thread owner([&] {
       if (world().rank() != 0) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -254,11 +256,10 @@ TEST_F(RunLockTest, ABatchJobIsRefusedWhenTheOwnerRenewsItsLockAndStartsWhenTheO
         test::write_text(lock(), test::read_text(lock()) + "renewed 6\n");
       }
     });
-    const LockOptions seconds{.timing = {.stale = kPatience, .watch = std::chrono::milliseconds(100)}};
     if (ends) {
-      acquire(seconds).release();
+      acquire().release();
     } else {
-      expect_refused("on another-host, job 17, which renewed its lock 0 s ago", seconds);
+      expect_refused("on another-host, job 17, which renewed its lock 0 s ago");
     }
     owner.join();
   }
