@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # jobs, batch and max_restarts are the script's
+# shellcheck shell=bash disable=SC2154 # jobs and batch are the script's
 # The stages of a run: what the job scripts of this folder do once their batch system has read its directives. Sourced by
 # them; a function for each.
 
@@ -8,8 +8,9 @@ if [ "$batch" = slurm ]; then
   # shellcheck source=jobs/failed_nodes.sh
   . "$jobs/failed_nodes.sh"
 fi
-# Scripts of stages that come back when they are signalled alone need not say how often.
-: "${max_restarts:=${DDPM_MAX_RESTARTS:-100}}" "${stopped_by:=}"
+# Returns to the queue before somebody has to look, those that Slurm itself ordered included.
+readonly max_restarts=${DDPM_MAX_RESTARTS:-100}
+: "${stopped_by:=}"
 [[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
 keep_signals
 
@@ -126,7 +127,7 @@ why_again() {
   esac
 }
 
-# train CONFIG.toml [--sweep FILE] [MORE.toml ...] [--section.key VALUE ...]; the script says max_restarts
+# train CONFIG.toml [--sweep FILE] [MORE.toml ...] [--section.key VALUE ...]
 train() {
   local arguments by_clock why='' code=0
   [ -n "$job" ] || die "this script wants a job of Slurm: sbatch jobs/train.sbatch CONFIG.toml"

@@ -28,9 +28,6 @@ trap 'stopped_by=TERM' TERM
 ranks_per_node=${DDPM_RANKS_PER_NODE:-4} cpus_per_rank=${DDPM_CPUS_PER_RANK:-1}
 
 # module load openmpi hdf5 ddpm
-
-# Returns to the queue before somebody has to look.
-readonly max_restarts=${DDPM_MAX_RESTARTS:-100}
 # --------------------------------------------------------------------------------------------------------------------
 
 batch=flux jobs=${DDPM_JOBS:-jobs}

@@ -83,27 +83,7 @@ Candidate refused(const Arrangement& arrangement, std::string why) {
   return candidate;
 }
 
-}  // namespace
-
-int64_t fitting_micro_size(int64_t share, int64_t micro_size) {
-  int64_t micro = std::clamp<int64_t>(micro_size, 1, std::max<int64_t>(share, 1));
-  while (share % micro != 0) --micro;
-  return micro;
-}
-
-Candidate predict(const Request& request, const Arrangement& arrangement) {
-  const std::vector<std::string> refusals = layout::refusals(arrangement.parallelism, arrangement.ranks());
-  if (!refusals.empty()) return refused(arrangement, refusals.front());
-  Candidate candidate;
-  candidate.arrangement = arrangement;
-  candidate.memory = memory_of(request.model, arrangement, request.process_bytes);
-  candidate.time = step_time(request.model, arrangement, request.machine);
-  candidate.traffic = traffic_of(request.model, arrangement);
-  const int64_t needed = std::max(candidate.memory.total(), candidate.memory.saving());
-  candidate.fits = !request.limit_bytes || needed <= *request.limit_bytes;
-  return candidate;
-}
-
+/// One of stages_of().
 Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t stage) {
   layout::Parallelism& asked = arrangement.parallelism;
   asked.zero_stage = stage;
@@ -124,6 +104,27 @@ Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t
     if (!best || better(candidate, *best)) best = std::move(candidate);
   }
   return std::move(*best);
+}
+
+}  // namespace
+
+int64_t fitting_micro_size(int64_t share, int64_t micro_size) {
+  int64_t micro = std::clamp<int64_t>(micro_size, 1, std::max<int64_t>(share, 1));
+  while (share % micro != 0) --micro;
+  return micro;
+}
+
+Candidate predict(const Request& request, const Arrangement& arrangement) {
+  const std::vector<std::string> refusals = layout::refusals(arrangement.parallelism, arrangement.ranks());
+  if (!refusals.empty()) return refused(arrangement, refusals.front());
+  Candidate candidate;
+  candidate.arrangement = arrangement;
+  candidate.memory = memory_of(request.model, arrangement, request.process_bytes);
+  candidate.time = step_time(request.model, arrangement, request.machine);
+  candidate.traffic = traffic_of(request.model, arrangement);
+  const int64_t needed = std::max(candidate.memory.total(), candidate.memory.saving());
+  candidate.fits = !request.limit_bytes || needed <= *request.limit_bytes;
+  return candidate;
 }
 
 std::vector<Candidate> stages_of(const Request& request, const Arrangement& arrangement) {

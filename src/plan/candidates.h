@@ -42,12 +42,10 @@ Candidate predict(const Request& request, const Arrangement& arrangement);
 /// The prediction for `given`, or its refusal.
 Candidate configured(const Request& request);
 
-/// One stage on the nodes of `arrangement`, with the largest micro-batch up to its own that divides a rank's share, and
-/// the fastest shard group that fits, among a node's ranks and all ranks. With parallel.sync_every it has the islands
-/// of the given arrangement, of whose number training is a function, or a refusal.
-Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t stage);
-
-/// best_of_stage() of stages 0 to 3 on these nodes, but for those in which ranks share nothing.
+/// Stages 0 to 3 on the nodes of `arrangement`, but for those in which ranks share nothing: each with the largest
+/// micro-batch up to its own that divides a rank's share, and the fastest shard group that fits, among a node's ranks
+/// and all ranks. With parallel.sync_every they have the islands of the given arrangement, of whose number training is
+/// a function, or a refusal.
 std::vector<Candidate> stages_of(const Request& request, const Arrangement& arrangement);
 
 /// Nodes 1, 2, 4, ... and the given number, each with stages_of(). The global batch stays.

@@ -14,17 +14,13 @@ from diffusers import DDPMPipeline, UNet2DModel
 from peft import LoraConfig, get_peft_model
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, files_below, make_dataset, write_config  # noqa: E402
+from ddpm_run import contents, ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 
 
 def export(source, output, *flags, check=True):
     return ddpm("checkpoint", "export", source, "--output", output, *flags, check=check)
-
-
-def contents(folder):
-    return {name: (folder / name).read_bytes() for name in files_below(folder) if (folder / name).is_file()}
 
 
 class Places(unittest.TestCase):

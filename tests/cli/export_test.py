@@ -1,6 +1,5 @@
 """`ddpm checkpoint export` of runs, checkpoints, averages and model folders, seen by diffusers, PyTorch and onnxruntime."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "interop"))
 import networks_peer  # noqa: E402
 from checkpoint_test import read_state  # noqa: E402
-from ddpm_run import ddpm, files_below, make_dataset, write_config  # noqa: E402
+from ddpm_run import contents, ddpm, files_below, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 RUN_TORCHSCRIPT = sys.argv.pop()
@@ -29,10 +28,6 @@ WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
 
 def export(source, output, *flags, ranks=1, check=True):
     return ddpm("checkpoint", "export", source, "--output", output, *flags, ranks=ranks, check=check)
-
-
-def contents(folder):
-    return {name: (folder / name).read_bytes() for name in files_below(folder) if (folder / name).is_file()}
 
 
 class Export(unittest.TestCase):

@@ -162,5 +162,9 @@ def assert_same_curve(a, b, precision=1e-4):
 STAGES = ((4, 0), (2, 1), (4, 2), (4, 3))
 
 
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in files_below(folder) if (folder / name).is_file()}
+
+
 def files_below(folder):
     return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*"))

@@ -23,7 +23,7 @@ import time
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 sys.path[:0] = [str(SOURCE / "tests" / folder) for folder in ("checkpoint", "support")]
 import syscall_kills  # noqa: E402
-from ddpm_run import DDPM, ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_run import DDPM, contents, ddpm, make_dataset, write_config  # noqa: E402
 from syscall_kills import CALL, CALLS, RANDOM_PART, RESULT, Failure, comparable, sampled  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -36,10 +36,6 @@ TIMEOUT_S = 120
 
 def command(kind):
     return [DDPM, "train", str(WORK / "run.toml"), "--train.steps", str(STEPS[kind])]
-
-
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def published(run):
