@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file_error.h"
-#include "base/pulse.h"
 #include "h5/box.h"
 #include "h5/chunk_index.h"
 #include "h5/file.h"
@@ -204,7 +203,6 @@ void Array::read(int64_t first, int64_t n, Element memory, void* out) const {
   const Handle target = select(first, n);
   checked_read([&] { return H5Dread(handle_.id(), memory_type(memory), target.id(), space_.id(), H5P_DEFAULT, out); },
                label_, fmt::format("read rows {} to {}", first, first + n - 1));
-  base::pulse();
 }
 
 void Array::read_without_hdf5(int64_t first, int64_t n, Element memory, void* out) const {
@@ -299,7 +297,6 @@ void Array::write_rows(int64_t first, int64_t n, std::span<const std::byte> in) 
   const hid_t type = memory_type(element_);
   checked(H5Dwrite(handle_.id(), type, source.id(), space_.id(), H5P_DEFAULT, in.data()), label_, "write");
   if (file_) expect_written(*file_, label_);
-  base::pulse();
 }
 
 std::optional<std::string> Array::attribute(const std::string& name) const {

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/jobs.h"
-#include "base/pulse.h"
 #include "h5/plain_rows.h"
 
 namespace ddpm::h5 {
@@ -121,7 +120,6 @@ void ChunkReader::read_straight(const Wanted& wanted, std::span<std::byte> out) 
   const std::span<std::byte> values = out.subspan(line.to, line.bytes);
   base::read_as<base::DatasetError>(
       [&] { file_->get().read(layout_.places[wanted.number].offset + line.from, values); });
-  base::pulse();
   if (layout_.turned) turn_bytes(values, layout_.element_bytes);
 }
 
@@ -236,7 +234,6 @@ void ChunkReader::fetch(std::span<Wanted> group, std::vector<std::byte>& stored)
       next.stored = next.values;
     }
     file_->get().read(place.offset, std::span(wanted.values.data(), bytes));
-    base::pulse();
   }
   fetch_packed(others, stored);
 }
@@ -268,7 +265,6 @@ void ChunkReader::fetch_packed(std::span<Wanted*> group, std::vector<std::byte>&
   for (const Extent& read : reads) {
     file_->get().read(read.offset, std::span(stored).subspan(at, read.bytes));
     at += read.bytes;
-    base::pulse();
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_retry.h"
+#include "base/pulse.h"
 #include "h5/handle.h"
 
 static_assert(sizeof(hid_t) == sizeof(int64_t), "Handle stores an HDF5 identifier as int64_t");
@@ -43,10 +44,12 @@ Failure last_failure();
 /// says nothing of the file.
 [[noreturn]] void fail(const Failure& failure, std::string_view subject, std::string_view action);
 
-/// Throws when `status` is negative and returns it otherwise. It takes identifiers, statuses and truth values alike.
+/// Throws when `status` is negative and returns it otherwise, as a part of the thread's work that is done
+/// (base/pulse.h). It takes identifiers, statuses and truth values alike.
 template <typename T>
 T checked(T status, std::string_view subject, std::string_view action) {
   if (status < 0) fail(last_failure(), subject, action);
+  base::pulse();
   return status;
 }
 
@@ -57,7 +60,7 @@ auto checked_read(const Call& call, std::string_view subject, std::string_view a
   base::Retries retries;
   for (;;) {
     const auto status = call();
-    if (status >= 0) return status;
+    if (status >= 0) return checked(status, subject, action);
     const Failure failure = last_failure();
     if (!retries.again(failure.system_error)) fail(failure, subject, action);
   }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/pulse.h"
 #include "h5/box.h"
 #include "h5/chunks.h"
 #include "h5/file.h"
@@ -62,7 +61,6 @@ void Array::read_box(const BoxCopy& copy, std::span<const uint64_t> target, std:
   checked_read(
       [&] { return H5Dread(handle_.id(), memory_type(element_), memory.id(), space_.id(), H5P_DEFAULT, out.data()); },
       label_, fmt::format("read a window of row {}", copy.box.begin.front()));
-  base::pulse();
 }
 
 }  // namespace ddpm::h5
