@@ -170,6 +170,12 @@ class DryRun(unittest.TestCase):
         config = write_config(WORK / "unused.toml", WORK / "unused", self.dataset, data={"validation": str(WORK / "nowhere")})
         self.assertIn("validation.every_steps = 0: the validation set is not used", ddpm("train", config, "--dry-run").stderr)
 
+    def test_outer_steps_that_are_not_made_are_said(self):
+        config = write_config(WORK / "outer.toml", WORK / "outer", self.dataset)
+        for keys, warned in ((("outer_momentum", 0.9), True), (("outer_learning_rate", 0.5), True), (("sync_every", 0), False)):
+            said = ddpm("train", config, "--dry-run", f"--parallel.{keys[0]}", keys[1]).stderr
+            self.assertEqual("parallel.sync_every = 0: no outer steps are made" in said, warned, said)
+
     def test_averages_that_no_checkpoint_keeps_are_said(self):
         for name, checkpoint, warned in (("lost", {}, True), ("kept", {"keep_every": 1000}, False)):
             config = write_config(WORK / f"{name}.toml", WORK / name, self.dataset, ema={"relative_lengths": [0.05, 0.1]},
