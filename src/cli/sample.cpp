@@ -163,7 +163,10 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
           at::Device device) {
   comm::Communicator& world = context.session.world();
   const data::ImageFormat image = model.image.format(model.unet->config().out_channels, base::DType::f32);
-  const SampleTiles tiles(options.spatial_size, model, options.sampling.weak, world, device);
+  std::optional<device::DataParallelDevice> together;
+  if (options.spatial_size) together.emplace(device, context.session);
+  const SampleTiles tiles(options.spatial_size, model, options.sampling.weak, world,
+                          together ? together->communicator() : world, device);
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
   denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, model, tiles.partition(), device);
   std::unique_ptr<SampleOutput> output;

@@ -34,7 +34,8 @@ int64_t unit_of(const denoise::LoadedModel& model, const denoise::LoadedModel* w
 }  // namespace
 
 SampleTiles::SampleTiles(const std::optional<std::string>& asked, const denoise::LoadedModel& model,
-                         const denoise::LoadedModel* weak, comm::Communicator& world, at::Device device) {
+                         const denoise::LoadedModel* weak, comm::Communicator& world, comm::Communicator& beside,
+                         at::Device device) {
   layout::Tiling tiling;
   comm::agree(world, [&] {
     if (asked) tiling = tiling_of(*asked, model.image.sides(), unit_of(model, weak));
@@ -52,7 +53,7 @@ SampleTiles::SampleTiles(const std::optional<std::string>& asked, const denoise:
         world.size());
   });
   if (tiling.count() == 1) return;
-  group_ = comm::axis_communicator(world, mesh_, layout::Axis::spatial);
+  group_ = comm::axis_communicator(beside, mesh_, layout::Axis::spatial);
   const auto tile_of = [&](const nn::UNet2D& unet) {
     return std::make_unique<parallel::TilePartition>(tiling, unet.image_shape(), group_.get(), nullptr,
                                                      parallel::queue_mode(/*overlap=*/true, device));

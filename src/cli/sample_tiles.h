@@ -19,10 +19,11 @@ namespace ddpm::cli {
 class SampleTiles {
  public:
   /// Cuts the images of `model` into the parts that `asked` counts: "2x2", or "4" along the height; unset: each rank
-  /// draws whole images. `weak`: a model that guides it, or null. Both outlive the object. Collective over `world`;
-  /// throws ConfigError on all ranks.
+  /// draws whole images. `weak`: a model that guides it, or null. Both outlive the object. `beside`: the ranks of
+  /// `world`, where what `device` computes is. Collective over `world`; throws ConfigError on all ranks.
   SampleTiles(const std::optional<std::string>& asked, const denoise::LoadedModel& model,
-              const denoise::LoadedModel* weak, comm::Communicator& world, at::Device device);
+              const denoise::LoadedModel* weak, comm::Communicator& world, comm::Communicator& beside,
+              at::Device device);
 
   /// The ranks of `world`: those that draw the same images follow each other.
   [[nodiscard]] const layout::Mesh& mesh() const { return mesh_; }

@@ -61,6 +61,11 @@ class LiveComms {
     }
     return "";
   }
+  /// How `comm` failed, or ncclSuccess; it is not aborted meanwhile, and of one that is gone nothing is asked.
+  ncclResult_t failure_of_live(ncclComm_t comm) {
+    const std::lock_guard lock(mutex_);
+    return comms_.contains(comm) ? failure_of(comm) : ncclSuccess;
+  }
   std::set<ncclComm_t> take_all() {
     const std::lock_guard lock(mutex_);
     return std::exchange(comms_, {});
@@ -120,8 +125,9 @@ class NcclWork final : public StreamWork {
   NcclWork(ncclComm_t comm, int device, cudaStream_t stream) : StreamWork(device, stream), comm_(comm) {}
 
   bool test() override {
+    stop_if_aborting();
     if (StreamWork::test()) return true;
-    check_nccl(failure_of(comm_), "an NCCL operation", comm_);
+    check_nccl(live_comms().failure_of_live(comm_), "an NCCL operation", comm_);
     return false;
   }
   void wait() override {

@@ -1,6 +1,9 @@
 #include "device/choose_device.h"
 
 #include <cstdlib>
+#include <map>
+#include <string_view>
+#include <vector>
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -42,6 +45,16 @@ bool all_have_gpus(comm::MpiSession& session, const base::Logger& log) {
   const std::string warning = comm::broadcast(world, sign, static_cast<int>(first));
   if (!warning.empty()) log.warn("{}", warning);
   return false;
+}
+
+/// NCCL wants it. Collective.
+void expect_own_gpu(comm::MpiSession& session, const DeviceFacts::Gpu& gpu) {
+  const std::vector<std::string> places = comm::all_gather(
+      session.world(), is_instance(gpu) ? "" : fmt::format("{} of {}", gpu.bus_id, session.node_name()));
+  comm::agree(session.world(), [&] {
+    const std::string shared = shared_gpu(places);
+    if (!shared.empty()) throw base::ConfigError("{}", shared);
+  });
 }
 
 void use_deterministic_kernels(at::Context& torch) {
@@ -95,11 +108,25 @@ void choose_inference_kernels(c10::Device device, bool allow_tf32) {
   if (device.is_cuda()) use_on_gpu(at::globalContext(), /*benchmark=*/false, allow_tf32);
 }
 
+std::string shared_gpu(std::span<const std::string> places) {
+  std::map<std::string_view, std::size_t> owners;
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    if (places[rank].empty()) continue;
+    const auto [owner, is_first] = owners.try_emplace(places[rank], rank);
+    if (is_first) continue;
+    return fmt::format(
+        "ranks {} and {} have the same GPU, {}; wanted: a GPU for each rank, or training with parallel.share_gpus",
+        owner->second, rank, places[rank]);
+  }
+  return "";
+}
+
 DataParallelDevice::DataParallelDevice(c10::Device device, comm::MpiSession& session, bool share_gpus)
     : staged_(share_gpus && session.size() > 1), communicator_(&session.world()) {
   if (device.is_cpu()) return;
   library_.emplace();
   const c10::impl::VirtualGuardImpl streams(device.type());
+  if (!staged_) expect_own_gpu(session, library_->describe_devices().gpus.at(static_cast<std::size_t>(device.index())));
   streams.synchronizeDevice(device.index());  // the work that made the model's state is done
   stream_.reset_stream(streams.getStreamFromGlobalPool(device, /*isHighPriority=*/false));
   session.set_failure_check([library = *library_] { return library.communicator_failure(); });

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 
 #include <c10/core/Device.h>
 #include <c10/core/StreamGuard.h>
@@ -44,8 +46,13 @@ void choose_kernels(c10::Device device, const KernelChoice& choice);
 /// a sample has the same bits each time.
 void choose_inference_kernels(c10::Device device, bool allow_tf32);
 
+/// Says which two ranks have the same GPU, and what is wanted instead; "" where each has its own. `places` tell GPUs
+/// apart; "": one that nobody else has.
+std::string shared_gpu(std::span<const std::string> places);
+
 /// What ranks compute with. On a GPU, as long as it lives, the calling thread gives its work to a stream of its own:
-/// what the default stream is given cannot be recorded. Collective.
+/// what the default stream is given cannot be recorded. Collective; throws
+/// ConfigError on all ranks where two have the same GPU and do not share it.
 class DataParallelDevice {
  public:
   DataParallelDevice(c10::Device device, comm::MpiSession& session, bool share_gpus = false);

@@ -96,11 +96,18 @@ void open_library_for_gpus() {
 }
 
 void choose_nccl_settings() {
+  // NOLINTBEGIN(concurrency-mt-unsafe): this is the only thread
   // Under CUDA graphs NCCL would otherwise register buffers in calls in which the ranks of a node wait for each other
-  // on the host, so that a rank that cannot record would hang the others. NOLINTNEXTLINE(concurrency-mt-unsafe): this
-  // is the only thread
+  // on the host, so that a rank that cannot record would hang the others.
   setenv("NCCL_GRAPH_REGISTER", "0", /*replace=*/0);
+  // Gathers of weights run beside sums of gradients, on communicators of their own. Kernels of two communicators that
+  // begin in different orders on two GPUs may each wait for room that the other holds (NCCL's user guide, "Using
+  // multiple NCCL communicators concurrently"); so they begin in the order of the host's calls, which is one for all.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*replace=*/0);
+  // NOLINTEND(concurrency-mt-unsafe)
 }
+
+bool is_instance(const DeviceFacts::Gpu& gpu) { return gpu.name.find(" MIG ") != std::string::npos; }
 
 bool has_bf16(const DeviceFacts::Gpu& gpu) {
   constexpr int kFirstWithBf16 = 80;

@@ -21,7 +21,7 @@ namespace ddpm::device {
 struct DeviceFacts {
   struct Gpu {
     std::string name = {};
-    std::string bus_id = {};  ///< "0000:18:00.0": tells the GPUs of a host apart, whatever CUDA_VISIBLE_DEVICES says
+    std::string bus_id = {};  ///< "0000:18:00.0": tells the GPUs of a host apart, but not a GPU's instances
     int64_t memory_bytes = 0;
     int capability = 0;  ///< ten times the compute capability: 70, 75, 80, 90; 0: not known
   };
@@ -94,6 +94,9 @@ void open_library_for_gpus();
 /// Sets what NCCL reads from the environment, unless it is set: before other threads are there, NCCL's own among them,
 /// since setenv() may move what they are reading.
 void choose_nccl_settings();
+
+/// Whether `gpu` is an instance of one (MIG): others have its bus_id, too.
+bool is_instance(const DeviceFacts::Gpu& gpu);
 
 /// Whether `gpu` multiplies in bf16, which came with compute capability 8.0. True where its capability is not known.
 bool has_bf16(const DeviceFacts::Gpu& gpu);

@@ -39,7 +39,8 @@ std::string shared(const Survey& survey, std::size_t host) {
     if (gpus.empty() || (gpus.size() > 1 && gpus.size() < survey.ranks_of[host].size())) continue;
     const int chosen = device::choose_device(static_cast<int>(local), static_cast<int>(survey.ranks_of[host].size()),
                                              static_cast<int>(gpus.size()), /*share=*/false);
-    users[gpus[static_cast<std::size_t>(chosen)].bus_id].push_back(survey.ranks_of[host][local]);
+    const device::DeviceFacts::Gpu& gpu = gpus[static_cast<std::size_t>(chosen)];
+    if (!device::is_instance(gpu)) users[gpu.bus_id].push_back(survey.ranks_of[host][local]);
   }
   for (const auto& [bus_id, ranks] : users) {
     if (ranks.size() > 1) return fmt::format("ranks {} share GPU {}", ranges_text(ranks), bus_id);

@@ -56,6 +56,7 @@ OptimizerStep::OptimizerStep(const StepRules& rules, TrainingState& state, comm:
       host_island_(state.outer ? comm::axis_communicator(world, rules.mesh, layout::kIsland) : nullptr),
       gatherer_(state.arena, *weight_shard_, rules.parallel.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
+      uncut_gradient_(state.arena, state.arena.gradient_pieces(), data_parallel, rules.mesh, layout::kGradients),
       update_(make_update({rules_, state, world, host_island_.get(), gradient_groups_, scaler_, parts_, sizes})),
       outer_(rules_, state, world, data_parallel) {
   state_.progress.scaler = scaler_.state();
@@ -131,6 +132,7 @@ void OptimizerStep::sum_gradients() {
   if (on_phase_) on_phase_(RunPhase::gradients);
   parts_.enter(StepPart::reduction);
   reducer_->finalize();
+  uncut_gradient_.take_first();
 }
 
 void OptimizerStep::discard() {

@@ -19,6 +19,7 @@
 #include "optim/loss_scaler.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/groups.h"
+#include "parallel/uncut_pieces.h"
 #include "parallel/weight_gatherer.h"
 
 namespace ddpm::engine {
@@ -114,6 +115,7 @@ class OptimizerStep {
   std::unique_ptr<comm::Communicator> host_island_;   // the ranks that make one update, in host memory; null: all do
   parallel::WeightGatherer gatherer_;
   std::unique_ptr<parallel::GradientReducer> reducer_;
+  parallel::UncutPieces uncut_gradient_;
   std::function<void(RunPhase)> on_phase_;
   PartTimer parts_;
   std::unique_ptr<Update> update_;

@@ -29,7 +29,9 @@ OuterStep::OuterStep(const StepRules& rules, TrainingState& state, comm::Communi
                      comm::Communicator& data_parallel)
     : rules_(rules), state_(state) {
   if (!state.outer) return;
-  islands_ = comm::axis_communicator(where_state_is(state, world, data_parallel), rules.mesh, layout::Axis::island);
+  comm::Communicator& all = where_state_is(state, world, data_parallel);
+  islands_ = comm::axis_communicator(all, rules.mesh, layout::Axis::island);
+  uncut_.emplace(state.arena, state.arena.master(), all, rules.mesh, layout::Axis::island);
 }
 
 bool OuterStep::due(int64_t step) const {
@@ -40,9 +42,12 @@ void OuterStep::run() {
   const at::NoGradGuard no_grad;
   const auto islands = static_cast<double>(islands_->size());
   const std::vector<double> decays = unseen_decays();
+  for (const at::Tensor& weights : state_.arena.master()) {
+    islands_->all_reduce(parallel::buffer_of(weights), comm::ReduceOp::sum).wait();
+  }
+  uncut_->take_first();
   for (std::size_t piece = 0; piece < state_.arena.pieces().size(); ++piece) {
     const at::Tensor& weights = state_.arena.master()[piece];
-    islands_->all_reduce(parallel::buffer_of(weights), comm::ReduceOp::sum).wait();
     outer_update(rules_.parallel, weights.div_(islands), state_.outer->anchor[piece], state_.outer->momentum[piece]);
     weights.copy_(state_.outer->anchor[piece]);
     for (std::size_t average = 0; average < state_.ema.size(); ++average) {

@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "engine/step_rules.h"
 #include "engine/training_state.h"
+#include "parallel/uncut_pieces.h"
 
 namespace ddpm::engine {
 
@@ -34,6 +36,7 @@ class OuterStep {
   const StepRules& rules_;
   TrainingState& state_;
   std::unique_ptr<comm::Communicator> islands_;  ///< the ranks that hold the same part, one of each island
+  std::optional<parallel::UncutPieces> uncut_;
 };
 
 }  // namespace ddpm::engine

@@ -94,7 +94,7 @@ void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
   master_ = copy ? make_state(/*pinned=*/offloaded && !device.is_cpu()) : working_pieces();
   for (const at::Tensor& piece : master_) piece.zero_();
   gradient_pieces_ = pieces_of(gradient_, !sharding_.cuts_gradients());
-  own_gradient_pieces_ = sharding_.channel_part == 0 ? gradient_pieces_ : own_pieces_of(gradient_pieces_);
+  own_gradient_pieces_ = sharding_.channel_part == 0 ? gradient_pieces_ : views_of(gradient_pieces_, /*cut=*/true);
 }
 
 void ParameterArena::bind() {
@@ -160,17 +160,17 @@ StateBuffer ParameterArena::pieces_of(const at::Tensor& buffer, bool whole) cons
   return state;
 }
 
-/// Views of what is cut in `state`, a buffer of this arena.
-StateBuffer ParameterArena::own_pieces_of(const StateBuffer& state) const {
-  StateBuffer own;
+/// Views of what is cut in `state`, a buffer of this arena, or of what is not.
+StateBuffer ParameterArena::views_of(const StateBuffer& state, bool cut) const {
+  StateBuffer views;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     for (const ArenaEntry& entry : entries_) {
       const layout::Range kept = layout::intersect(pieces_[i], entry.range);
-      if (kept.empty() || !entry.split.cuts()) continue;
-      own.push_back(state[i].narrow(0, kept.begin - pieces_[i].begin, kept.size()));
+      if (kept.empty() || entry.split.cuts() != cut) continue;
+      views.push_back(state[i].narrow(0, kept.begin - pieces_[i].begin, kept.size()));
     }
   }
-  return own;
+  return views;
 }
 
 StateBuffer ParameterArena::working_pieces() const { return pieces_of(working_, !sharding_.cuts_weights()); }

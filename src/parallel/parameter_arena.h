@@ -98,6 +98,8 @@ class ParameterArena {
   /// What of it no rank before this one has among those that hold other channels of the same blocks: of parameters that
   /// are not cut nothing, but for the first of them.
   [[nodiscard]] const StateBuffer& own_gradient_pieces() const { return own_gradient_pieces_; }
+  /// Views of what is not cut by channels in `state`, a buffer of this arena.
+  [[nodiscard]] StateBuffer uncut_pieces_of(const StateBuffer& state) const { return views_of(state, /*cut=*/false); }
   /// This rank's parts of the working weights.
   [[nodiscard]] StateBuffer working_pieces() const;
   /// One more zeroed float32 buffer over the pieces (moments, averages).
@@ -138,7 +140,7 @@ class ParameterArena {
   void bind();
   [[nodiscard]] StateBuffer make_state(bool pinned) const;
   [[nodiscard]] StateBuffer pieces_of(const at::Tensor& buffer, bool whole) const;
-  [[nodiscard]] StateBuffer own_pieces_of(const StateBuffer& state) const;
+  [[nodiscard]] StateBuffer views_of(const StateBuffer& state, bool cut) const;
 
   Sharding sharding_;
   std::vector<ArenaEntry> entries_;

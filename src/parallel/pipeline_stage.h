@@ -40,6 +40,9 @@ class PipelineStage final : public nn::UnitExecutor {
   /// Says that so many forward passes with gradients follow, each with its backward, of images of the same sizes and
   /// with no other call in between: what one of them is given is received while the one before it computes.
   void expect(int64_t passes);
+  /// Whether stages may be at different passes, in the steps that follow. Not on a device in the first step, nor in one
+  /// after a validation: what takes memory there, or loads a kernel, may wait for all messages that are under way.
+  [[nodiscard]] bool may_run_ahead() const { return looks_ahead_; }
   /// Runs backward of the oldest forward pass that waits for it. `objective`: what is to be differentiated; undefined
   /// but on the last stage.
   void backward(const at::Tensor& objective);
@@ -81,9 +84,7 @@ class PipelineStage final : public nn::UnitExecutor {
   int64_t stage_;
   layout::Range units_;
   at::Device device_;
-  /// Whether what a pass needs is awaited while the one before is computed. Not on a device in the first step, nor in
-  /// one after a validation: it may take and give back memory, which waits for all messages that are awaited.
-  bool looks_ahead_;
+  bool looks_ahead_;       ///< what a pass needs is awaited while the one before is computed
   bool expected_ = false;  ///< passes of a step, since finish()
   const nn::Partition& partition_;
   StageMail forward_;

@@ -189,8 +189,9 @@ void DenoisingStep::launch_stage(data::BatchLoader& loader) {
   };
   const int64_t micro_batches = task_.place.layout.accumulation_steps();
   pipeline_->expect(micro_batches);
-  step_.accumulate(layout::one_forward_one_backward(stages_->rank(), stages_->size(), micro_batches), forward,
-                   backward);
+  // A stage that may not run ahead takes one micro-batch after the other, as the last one does.
+  const int64_t stage = pipeline_->may_run_ahead() ? stages_->rank() : stages_->size() - 1;
+  step_.accumulate(layout::one_forward_one_backward(stage, stages_->size(), micro_batches), forward, backward);
   pipeline_->finish();
   if (traced) pipeline_->run_in(&step_.weights());
   step_.add_sums(supervision_.votes());

@@ -1,6 +1,8 @@
 #include "device/choose_device.h"
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -81,6 +83,15 @@ TEST_F(ChooseKernels, TheCpuKeepsItsOwn) {
   EXPECT_FALSE(torch.benchmarkCuDNN());
   EXPECT_FALSE(torch.deterministicAlgorithms());
   EXPECT_TRUE(torch.allowTF32CuDNN());
+}
+
+TEST(SharedGpu, NamesTheFirstTwoRanksThatHaveOne) {
+  const std::vector<std::string> apart{"0000:18:00.0 of a", "0000:3b:00.0 of a", "0000:18:00.0 of b", "", ""};
+  EXPECT_EQ(shared_gpu(apart), "");
+  const std::vector<std::string> shared{"0000:18:00.0 of a", "0000:3b:00.0 of a", "0000:3b:00.0 of a"};
+  EXPECT_EQ(shared_gpu(shared),
+            "ranks 1 and 2 have the same GPU, 0000:3b:00.0 of a; wanted: a GPU for each rank, or training with "
+            "parallel.share_gpus");
 }
 
 }  // namespace

@@ -288,6 +288,8 @@ TEST_F(Devices, ThatRanksMustShareAreNamed) {
   Survey one = survey(2, 2, 2, true);
   one.ranks[3].gpus.gpus[0].bus_id = one.ranks[2].gpus.gpus[0].bus_id;
   expect(judge_devices(one), Severity::warning, HasSubstr("ranks 2-3 share GPU 0000:00:00.0 on node01"));
+  for (ProcessFacts& rank : one.ranks) rank.gpus.gpus[0].name = "NVIDIA A100-SXM4-40GB MIG 3g.20gb";
+  EXPECT_EQ(only(judge_devices(one)).severity, Severity::ok) << "instances of one GPU";
   expect(judge_devices(survey(1, 2, 4, false)), Severity::note, HasSubstr("2 ranks see 4 GPUs"));
 }
 

@@ -1,7 +1,9 @@
 // Tests when run_program() opens libddpm_cuda.so; a library without CUDA lies beside this program in its place.
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -41,12 +43,16 @@ TEST(CudaLibrary, IsOpenBeforeTheBodyWhereThereAreGpusAndOnlyThere) {
 }
 
 TEST(CudaLibrary, NcclFindsItsSettingsAndTheUsersFirst) {
-  unsetenv("NCCL_GRAPH_REGISTER");
-  body_finds_it_open(CudaLibrary::if_needed);
-  EXPECT_STREQ(std::getenv("NCCL_GRAPH_REGISTER"), "0");
-  setenv("NCCL_GRAPH_REGISTER", "1", 1);
-  body_finds_it_open(CudaLibrary::if_needed);
-  EXPECT_STREQ(std::getenv("NCCL_GRAPH_REGISTER"), "1");
+  const std::vector<std::array<const char*, 3>> settings{{"NCCL_GRAPH_REGISTER", "0", "1"},
+                                                         {"NCCL_LAUNCH_ORDER_IMPLICIT", "1", "0"}};
+  for (const auto& [name, ours, users] : settings) {
+    unsetenv(name);
+    body_finds_it_open(CudaLibrary::if_needed);
+    EXPECT_STREQ(std::getenv(name), ours);
+    setenv(name, users, 1);
+    body_finds_it_open(CudaLibrary::if_needed);
+    EXPECT_STREQ(std::getenv(name), users);
+  }
 }
 
 }  // namespace
