@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 
-#include "base/clock.h"
 #include "base/trace.h"
 #include "comm/watchdog.h"
 #include "run/fault.h"
@@ -22,88 +21,38 @@ namespace ddpm::run {
 class Supervision {
  public:
   /// Begins in phase `start`, which ends with the first enter(). Collective.
-  Supervision(const FaultConfig& config, const Runtime& runtime)
-      : own_(runtime.watchdog != nullptr
-                 ? nullptr
-                 : std::make_unique<comm::Watchdog>(runtime.session, phase_of(engine::RunPhase::start, config),
-                                                    runtime.log)),
-        watchdog_(own_ ? *own_ : *runtime.watchdog),
-        stop_(config),
-        world_(runtime.session.world()),
-        log_(runtime.log) {
-    for (std::size_t i = 0; i < engine::kRunPhases; ++i)
-      phases_[i] = phase_of(static_cast<engine::RunPhase>(i), config);
-    watchdog_.amend(phases_.front());
-  }
+  Supervision(const FaultConfig& config, const Runtime& runtime);
   ~Supervision() { watchdog_.rest(); }
   Supervision(const Supervision&) = delete;
   Supervision& operator=(const Supervision&) = delete;
 
   /// This rank's main thread enters another phase of `step`.
-  void enter(engine::RunPhase phase, int64_t step) {
-    if (trace_ != nullptr) trace_phase(phase);
-    watchdog_.enter(phases_[static_cast<std::size_t>(phase)], step);
-  }
+  void enter(engine::RunPhase phase, int64_t step);
   /// From now on each phase is also a span of `trace`, which outlives this object.
   void trace(base::Trace* trace) { trace_ = trace; }
   /// Ends the span of the phase that the rank is in; with an argument, another one begins.
-  void trace_phase(std::optional<engine::RunPhase> next) {
-    if (next == traced_) return;
-    const double now = base::steady_seconds();
-    if (traced_) {
-      trace_->add({.name = phases_[static_cast<std::size_t>(*traced_)].name,
-                   .track = base::Trace::Track::phases,
-                   .begin = phase_began_,
-                   .end = now});
-    }
-    traced_ = next;
-    phase_began_ = now;
-  }
+  void trace_phase(std::optional<engine::RunPhase> next);
 
   [[nodiscard]] StopRequest& stop() { return stop_; }
   /// Sets the saver and the run folder for the steps that follow: their votes travel with those of stop(). Both outlive
   /// the steps. From now on SIGINT reports what it loses.
-  void watch(Saver& saver, RunFolder& run) {
-    saver_ = &saver;
-    run_ = &run;
-    interruption_.emplace(log_);
-  }
+  void watch(Saver& saver, RunFolder& run);
   /// Updates what SIGINT reports: `step` is complete, or the newest checkpoint has changed.
-  void note(int64_t step) {
-    if (interruption_) interruption_->set(step, saver_->committed_step());
-  }
+  void note(int64_t step);
 
   /// What a rank adds to the sums of a step, so that agreeing costs no message of its own.
   static constexpr std::size_t kVotes = StopRequest::kVotes + 2;
   using Votes = std::array<double, kVotes>;
-  [[nodiscard]] Votes votes() const {
-    const StopRequest::Votes stop = stop_.votes();
-    return {stop[0], stop[1], run_ != nullptr && run_->lost() ? 1.0 : 0.0, saver_ != nullptr ? saver_->vote() : 0.0};
-  }
+  [[nodiscard]] Votes votes() const;
   /// Takes their sums over all ranks, the same on every rank: decides about an end, and commits a checkpoint that is
   /// written. Throws AgreedError when another run has taken the folder. Collective.
-  void decide(std::span<const double, kVotes> sums, int64_t step) {
-    stop_.decide(sums.first<StopRequest::kVotes>());
-    if (sums[StopRequest::kVotes] > 0.0) run_->require_owned();
-    if (saver_ != nullptr && saver_->pending() && !(sums.back() > 0.0)) {
-      enter(engine::RunPhase::checkpoint, step);
-      saver_->drain();
-    }
-    note(step);
-  }
+  void decide(std::span<const double, kVotes> sums, int64_t step);
   /// Asks all ranks, between micro-batches. Collective.
   bool interrupted() { return stop_.ask(world_); }
   /// Throws Stopped, before the first step, when a rank was asked to stop. Collective.
-  void end_if_asked() {
-    if (!stop_.ask(world_)) return;
-    log_.info("stopped before the first step by {}; repeat the command to start again", stop_.reason());
-    throw Stopped();
-  }
+  void end_if_asked();
   /// Ends the run after a request, once the checkpoint is written: says why, and throws Stopped.
-  [[noreturn]] void end(int64_t step) const {
-    log_.info("stopped at step {}, with a checkpoint, by {}; the same command continues", step, stop_.reason());
-    throw Stopped();
-  }
+  [[noreturn]] void end(int64_t step) const;
 
  private:
   std::unique_ptr<comm::Watchdog> own_;
