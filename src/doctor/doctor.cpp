@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "bench/comm_bench.h"
@@ -85,7 +86,7 @@ class Examination {
       for (int round = 0; round < rounds; ++round) begin_round(round);
     }
     begin_round(rounds);
-    if (first_) survey_.clocks = measure_clocks(*firsts_);
+    if (first_) survey_.clocks = comm::measure_clocks(*firsts_, base::unix_seconds);
     comm::barrier(world_);
   }
 

@@ -152,7 +152,7 @@ std::vector<Finding> judge_clocks(const Survey& survey) {
   double most = 0.0;
   double uncertainty = 0.0;
   for (std::size_t host = 0; host < survey.clocks.size(); ++host) {
-    const ClockOffset& clock = survey.clocks[host];
+    const comm::ClockOffset& clock = survey.clocks[host];
     most = std::max(most, std::abs(clock.offset_s));
     uncertainty = std::max(uncertainty, clock.uncertainty_s);
     if (std::abs(clock.offset_s) - clock.uncertainty_s < kClockTolerance_s) continue;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kSmallMessages = 20;
 constexpr int kLargeMessages = 4;
-constexpr int kQuestions = 10;
 constexpr int kTag = 7;
 
 /// Returns half of the shortest time of `repeats` trips of `bytes` to `other` and back, after one that warms up.
@@ -48,29 +47,6 @@ Link measure(comm::Communicator& comm, int other) {
   return link;
 }
 
-ClockOffset ask_time(comm::Communicator& comm, int other) {
-  ClockOffset best{.offset_s = 0.0, .uncertainty_s = std::numeric_limits<double>::max()};
-  for (int i = 0; i < kQuestions; ++i) {
-    double theirs = 0.0;
-    const double asked = base::unix_seconds();
-    const auto start = base::Clock::now();
-    comm.send({&theirs, 1, base::DType::f64}, other, kTag).wait();
-    comm.receive({&theirs, 1, base::DType::f64}, other, kTag).wait();
-    const double waited = base::seconds_since(start);
-    if (waited / 2.0 < best.uncertainty_s) best = {theirs - (asked + waited / 2.0), waited / 2.0};
-  }
-  return best;
-}
-
-void tell_time(comm::Communicator& comm) {
-  for (int i = 0; i < kQuestions; ++i) {
-    double value = 0.0;
-    comm.receive({&value, 1, base::DType::f64}, 0, kTag).wait();
-    value = base::unix_seconds();
-    comm.send({&value, 1, base::DType::f64}, 0, kTag).wait();
-  }
-}
-
 }  // namespace
 
 std::vector<Link> measure_links(comm::Communicator& comm, const std::function<void(int64_t round)>& begin_round) {
@@ -100,23 +76,6 @@ Link measure_ends(comm::Communicator& comm) {
   const int last = comm.size() - 1;
   if (last == 0 || (comm.rank() != 0 && comm.rank() != last)) return {.a = 0, .b = last};
   return measure(comm, comm.rank() == 0 ? last : 0);
-}
-
-std::vector<ClockOffset> measure_clocks(comm::Communicator& comm) {
-  std::vector<double> flat(2 * static_cast<std::size_t>(comm.size()));
-  if (comm.rank() == 0) {
-    for (int other = 1; other < comm.size(); ++other) {
-      const ClockOffset offset = ask_time(comm, other);
-      flat[2 * static_cast<std::size_t>(other)] = offset.offset_s;
-      flat[2 * static_cast<std::size_t>(other) + 1] = offset.uncertainty_s;
-    }
-  } else {
-    tell_time(comm);
-  }
-  comm.broadcast({flat.data(), std::ssize(flat), base::DType::f64}, 0).wait();
-  std::vector<ClockOffset> offsets;
-  for (std::size_t i = 0; i < flat.size(); i += 2) offsets.push_back({flat[i], flat[i + 1]});
-  return offsets;
 }
 
 }  // namespace ddpm::doctor

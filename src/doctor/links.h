@@ -1,4 +1,4 @@
-// Messages between two ranks at a time, and how far the clocks of hosts lie apart.
+// Messages between two ranks at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,6 @@ struct Link {
   double bytes_per_second = 0.0;  ///< rate of a large message, one way; the highest of several
 };
 
-struct ClockOffset {
-  double offset_s = 0.0;       ///< how far the clock of a host is ahead of that of place 0
-  double uncertainty_s = 0.0;  ///< the largest error of offset_s
-};
-
 inline constexpr int64_t kLinkBytes = int64_t{4} << 20;  ///< size of a large message
 
 /// Measures the link of every pair of ranks of `comm`, each rank with one other at a time, in tournament_rounds()
@@ -30,10 +25,5 @@ std::vector<Link> measure_links(comm::Communicator& comm, const std::function<vo
 
 /// Measures the link between the first and the last rank of `comm`; latency 0 for one rank. Collective.
 Link measure_ends(comm::Communicator& comm);
-
-/// Compares each rank's clock with that of rank 0, by the quickest of several questions: the rank reads its time while
-/// rank 0 waits for the answer, and the error is at most half the time that this took (F. Cristian, "Probabilistic
-/// clock synchronization", 1989). In rank order, on all ranks. Collective.
-std::vector<ClockOffset> measure_clocks(comm::Communicator& comm);
 
 }  // namespace ddpm::doctor

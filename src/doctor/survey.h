@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/clock_offset.h"
 #include "device/device_choice.h"
 #include "doctor/folder_check.h"
 #include "doctor/links.h"
@@ -30,8 +31,8 @@ struct Survey {
   std::vector<int> host_of;                ///< for each rank the index into `hosts`
   std::vector<std::vector<int>> ranks_of;  ///< for each host its ranks, ascending
   std::vector<Link> links;                 ///< between hosts: indices into `hosts`
-  std::vector<Link> inside;         ///< for each host, between its first and its last rank; `a` and `b` count its ranks
-  std::vector<ClockOffset> clocks;  ///< clock of each host, against the first one's
+  std::vector<Link> inside;  ///< for each host, between its first and its last rank; `a` and `b` count its ranks
+  std::vector<comm::ClockOffset> clocks;  ///< clock of each host, against the first one's
   std::vector<ReductionCurve> curves;
   FolderFacts folder;
   std::vector<int> visitors;  ///< the ranks of folder.visits

@@ -1,7 +1,6 @@
 #include "train/trace_file.h"
 
 #include <array>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,46 +10,17 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "comm/clock_offset.h"
 #include "comm/collectives.h"
 
 namespace ddpm::train {
 namespace {
 
-constexpr int kClockTag = 11;
 constexpr int kLengthTag = 12;
 constexpr int kEventsTag = 13;
-constexpr int kTrips = 16;
 constexpr std::array kTrackNames = {"step", "phases", "transfers"};
 
 comm::Buffer buffer_of(double& number) { return {&number, 1, base::DType::f64}; }
-
-double ask_clock(comm::Communicator& world, int rank) {
-  double shortest = std::numeric_limits<double>::infinity();
-  double offset = 0.0;
-  for (int trip = 0; trip < kTrips; ++trip) {
-    double time = base::steady_seconds();
-    const double sent = time;
-    world.send(buffer_of(time), rank, kClockTag).wait();
-    world.receive(buffer_of(time), rank, kClockTag).wait();
-    const double back = base::steady_seconds();
-    if (back - sent >= shortest) continue;
-    shortest = back - sent;
-    offset = (sent + back) / 2 - time;
-  }
-  world.send(buffer_of(offset), rank, kClockTag).wait();
-  return offset;
-}
-
-double answer_clock(comm::Communicator& world) {
-  double time = 0.0;
-  for (int trip = 0; trip < kTrips; ++trip) {
-    world.receive(buffer_of(time), 0, kClockTag).wait();
-    time = base::steady_seconds();
-    world.send(buffer_of(time), 0, kClockTag).wait();
-  }
-  world.receive(buffer_of(time), 0, kClockTag).wait();
-  return time;
-}
 
 std::string name_event(int rank, const char* what, std::size_t thread, const std::string& name) {
   return fmt::format(R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}})", what, rank, thread,
@@ -99,15 +69,10 @@ std::string receive_text(comm::Communicator& world, int rank) {
 
 }  // namespace
 
-double clock_offset(comm::Communicator& world) {
-  if (world.rank() != 0) return answer_clock(world);
-  for (int rank = 1; rank < world.size(); ++rank) ask_clock(world, rank);
-  return 0.0;
-}
-
 void write_trace(base::FileSystem& files, const base::Path& path, base::Trace& trace, comm::MpiSession& session) {
   comm::Communicator& world = session.world();
-  const double offset = clock_offset(world);
+  const auto clocks = comm::measure_clocks(world, base::steady_seconds);
+  const double offset = -clocks[static_cast<std::size_t>(world.rank())].offset_s;
   double origin = trace.began();
   world.broadcast(buffer_of(origin), 0).wait();
   const std::string own = events_of(trace.take(), world.rank(), session.node_name(), offset, origin);

@@ -7,10 +7,6 @@
 
 namespace ddpm::train {
 
-/// What is to be added to this rank's base::steady_seconds() for those of rank 0: half-way between sending and answer
-/// of the shortest of several messages between the two, so that it is wrong by half of that at most. Collective.
-double clock_offset(comm::Communicator& world);
-
 /// Writes what `trace` of each rank has recorded into one file at `path`: JSON in the Trace Event Format, a process for
 /// each rank and a thread for each track, in microseconds since rank 0 began. Rank 0 holds the events of one rank at a
 /// time. Collective; throws OutputError's code on all ranks.

@@ -1,7 +1,5 @@
 #include "doctor/links.h"
 
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 #include "support/mpi_test.h"
@@ -30,14 +28,6 @@ TEST(Links, TheEndsAreTheFirstAndTheLastRank) {
   const int last = test::world().size() - 1;
   const bool is_end = test::world().rank() == 0 || test::world().rank() == last;
   EXPECT_EQ(link.latency_s > 0.0, last > 0 && is_end);
-}
-
-TEST(Clocks, OfOneHostAreNoFurtherApartThanIsKnown) {
-  const auto offsets = measure_clocks(test::world());
-  ASSERT_EQ(offsets.size(), static_cast<std::size_t>(test::world().size()));
-  EXPECT_EQ(offsets[0].offset_s, 0.0);
-  constexpr double kRounding_s = 1e-6;  // a double holds seconds since 1970 to a quarter of this
-  for (const ClockOffset& offset : offsets) EXPECT_LE(std::abs(offset.offset_s), offset.uncertainty_s + kRounding_s);
 }
 
 }  // namespace
