@@ -130,7 +130,7 @@ void set_labels(const std::string& text, data::prepare::SourceOptions& source, d
 void set_composed(const ComposingArguments& composing, data::prepare::ArrayOptions& arrays) {
   if (composing == ComposingArguments{}) return;
   DatasetArguments arguments{.composing = composing};
-  data::DataConfig& values = arguments.values;
+  data::DatasetOptions& values = arguments.values;
   values.condition = arrays.condition;
   values.static_values = arrays.static_values;
   values.parameters = arrays.parameters;

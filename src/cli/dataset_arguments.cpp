@@ -34,7 +34,7 @@ void declare_composing_arguments(const Subcommand& command, ComposingArguments& 
 }
 
 void declare_dataset_arguments(const Subcommand& command, DatasetArguments& arguments) {
-  data::DataConfig& values = arguments.values;
+  data::DatasetOptions& values = arguments.values;
   command.add("--images", &values.images, "Of a bare .h5 file: the name of the image array").show_default();
   command
       .add("--labels", &values.labels,
@@ -48,16 +48,15 @@ void declare_dataset_arguments(const Subcommand& command, DatasetArguments& argu
 }
 
 data::DatasetOptions dataset_options(const DatasetArguments& arguments) {
-  data::DataConfig values = arguments.values;
+  data::DatasetOptions options = arguments.values;
   const ComposingArguments& composing = arguments.composing;
-  values.variables = words_of(composing.variables);
-  values.axes = words_of(composing.axes);
-  values.sample_axes = words_of(composing.sample_axes);
-  values.lead = composing.lead;
-  values.missing = composing.missing;
-  data::validate(values, data::KeyNames::options);
-  data::DatasetOptions options = data::dataset_options(values);
+  options.variables = words_of(composing.variables);
+  options.axes = words_of(composing.axes);
+  options.sample_axes = words_of(composing.sample_axes);
+  options.lead = composing.lead;
+  options.missing = composing.missing;
   options.said_by = data::KeyNames::options;
+  data::validate(options);
   return options;
 }
 

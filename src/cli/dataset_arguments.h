@@ -32,7 +32,7 @@ void declare_composing_arguments(const Subcommand& command, ComposingArguments& 
 
 /// What a command line says of a dataset. It has to live as long as the command line.
 struct DatasetArguments {
-  data::DataConfig values = {};  ///< the keys that have an option of their own
+  data::DatasetOptions values = data::DataConfig{}.reading;  ///< what has an option of its own
   ComposingArguments composing = {};
 };
 

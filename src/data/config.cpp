@@ -38,44 +38,45 @@ void describe(config::Section& section, DataConfig& c) {
            "Hold the images in the memory of each node, once for all its ranks: they are read at the start, and not "
            "again in each epoch",
            {.identity = Identity::may_change})
-      .key("images", c.images, "Name of the image array in a bare .h5 file", {.freed_by = "continue_with_other"})
-      .key("labels", c.labels,
+      .key("images", c.reading.images, "Name of the image array in a bare .h5 file",
+           {.freed_by = "continue_with_other"})
+      .key("labels", c.reading.labels,
            "Name of the label array in a bare .h5 file; beside data.variables that of a variable of integers along the "
            "sample axes, which is read only where another name than this one is set. Empty: labels of no set are read")
-      .key("condition", c.condition,
+      .key("condition", c.reading.condition,
            "Name of the array in a bare .h5 file that images are drawn given, of their size or coarser by a whole "
            "number; empty: none",
            {.freed_by = "continue_with_other"})
       .key(
-          "static", c.static_values,
+          "static", c.reading.static_values,
           "Name of the array in a bare .h5 file that is given with every image, [height, width, channels]; empty: none",
           {.freed_by = "continue_with_other"})
-      .key("parameters", c.parameters,
+      .key("parameters", c.reading.parameters,
            "Name of the array in a bare .h5 file with numbers given with each image, [n, p]; empty: none",
            {.freed_by = "continue_with_other"})
-      .key("mask", c.mask,
+      .key("mask", c.reading.mask,
            "Name of the array in a bare .h5 file that is 1 where images are valid and 0 elsewhere, [n, height, width] "
            "or [height, width]; empty: none",
            {.freed_by = "continue_with_other"})
-      .key("variables", c.variables,
+      .key("variables", c.reading.variables,
            "Variables of HDF5 and NetCDF-4 files of which the images are composed, channel by channel: \"NAME\", or "
            "\"NAME AXIS=VALUE\" for one place along an axis. condition, static, parameters and mask then "
            "name variables, too, several separated by commas, and labels one; images is not read",
            {.freed_by = "continue_with_other"})
-      .key("axes", c.axes,
+      .key("axes", c.reading.axes,
            "Names of the axes of these images, height before width, of volumes with the depth before; empty: the last "
            "two, or those of space in files of The Well",
            {.freed_by = "continue_with_other"})
-      .key("sample_axes", c.sample_axes,
+      .key("sample_axes", c.reading.sample_axes,
            "Names of the axes along which these images follow each other, the last one fastest; empty: the first axis, "
            "or trajectory and time in files of The Well. Each place along any other axis is a channel",
            {.freed_by = "continue_with_other"})
       .key(
-          "lead", c.lead,
+          "lead", c.reading.lead,
           "Train on pairs that are so many places apart along the last of sample_axes: the image is the later one, its "
           "condition the variables of the earlier one, then those of data.condition; 0: no pairs",
           {.min = 0, .max = 1 << 30, .freed_by = "continue_with_other"})
-      .key("missing", c.missing,
+      .key("missing", c.reading.missing,
            "Images with values that these files mark as missing: an error (refuse), or a mask of each image "
            "leaves those pixels out (mask)",
            {.freed_by = "continue_with_other"})
@@ -115,7 +116,7 @@ void describe(config::Section& section, DataConfig& c) {
       .key("prefetch", c.prefetch,
            "Micro-batches read ahead by a background thread, at least (more where 32 MiB hold more); 0: none",
            {.min = 0, .max = 1024, .identity = Identity::may_change})
-      .key("chunk_cache_mib", c.chunk_cache_mib,
+      .key("chunk_cache_mib", c.reading.chunk_cache_mib,
            "Memory of a host for unpacked chunks of an .h5 file that hold more than was wanted, which its ranks share, "
            "in MiB; it is taken when it is needed. 0: each rank keeps those of a band of images",
            {.min = 0, .max = 1 << 20, .identity = Identity::may_change});
@@ -134,15 +135,15 @@ std::vector<Dataset::Source> train_sources(const DataConfig& c) {
 
 namespace {
 
-void expect_no_foreign_keys(const DataConfig& c, KeyNames by) {
+void expect_no_foreign_keys(const DatasetOptions& c) {
   const std::pair<const char*, bool> keys[] = {{"axes", !c.axes.empty()},
                                                {"sample_axes", !c.sample_axes.empty()},
                                                {"lead", c.lead != 0},
                                                {"missing", c.missing != Missing::refuse}};
   for (const auto& [key, is_set] : keys) {
     if (!is_set) continue;
-    throw base::ConfigError("{} is set, but {} is not: the variables of the images are wanted", key_text(by, key),
-                            key_text(by, kVariables));
+    throw base::ConfigError("{} is set, but {} is not: the variables of the images are wanted", c.key(key),
+                            c.key(kVariables));
   }
 }
 
@@ -155,47 +156,49 @@ void expect_different(const std::vector<std::string>& names, const std::string& 
 }
 
 /// Keys that describe variables of a foreign file.
-void validate_foreign(const DataConfig& c, KeyNames by) {
+void validate_foreign(const DatasetOptions& c) {
   std::vector<std::string> variables;
-  for (const std::string& text : c.variables) variables.push_back(parse_request(text, key_text(by, kVariables)).text);
-  expect_different(variables, key_text(by, kVariables));
-  expect_different(c.axes, key_text(by, kAxes));
-  expect_different(c.sample_axes, key_text(by, kSampleAxes));
+  for (const std::string& text : c.variables) variables.push_back(parse_request(text, c.key(kVariables)).text);
+  expect_different(variables, c.key(kVariables));
+  expect_different(c.axes, c.key(kAxes));
+  expect_different(c.sample_axes, c.key(kSampleAxes));
   for (const auto& [key, list] : {std::pair("condition", &c.condition), std::pair("static", &c.static_values),
                                   std::pair("parameters", &c.parameters), std::pair("mask", &c.mask)}) {
-    static_cast<void>(parse_requests(*list, key_text(by, key)));
+    static_cast<void>(parse_requests(*list, c.key(key)));
   }
   if (!c.axes.empty() && c.axes.size() != 2 && c.axes.size() != 3) {
-    throw base::ConfigError("{} has {} names; wanted: height and width, of volumes with the depth before",
-                            key_text(by, kAxes), c.axes.size());
+    throw base::ConfigError("{} has {} names; wanted: height and width, of volumes with the depth before", c.key(kAxes),
+                            c.axes.size());
   }
   for (const std::string& axis : c.axes) {
     if (std::ranges::count(c.sample_axes, axis) == 0) continue;
-    throw base::ConfigError("{} and {} both name \"{}\"", key_text(by, kAxes), key_text(by, kSampleAxes), axis);
+    throw base::ConfigError("{} and {} both name \"{}\"", c.key(kAxes), c.key(kSampleAxes), axis);
   }
-  const DataConfig defaults;
-  if (c.images != defaults.images) {
-    throw base::ConfigError("{} is not for {}, of which the images are composed", key_text(by, "images"),
-                            key_text(by, kVariables));
+  if (c.images != DatasetOptions{}.images) {
+    throw base::ConfigError("{} is not for {}, of which the images are composed", c.key("images"), c.key(kVariables));
   }
-  if (!c.labels.empty()) static_cast<void>(parse_request(c.labels, key_text(by, "labels")));
+  if (!c.labels.empty()) static_cast<void>(parse_request(c.labels, c.key("labels")));
   if (c.missing == Missing::mask && !c.mask.empty()) {
-    throw base::ConfigError("{} beside {}; one of the two is wanted", key_text(by, "mask", c.mask),
-                            key_text(by, "missing", base::name_of(c.missing)));
+    throw base::ConfigError("{} beside {}; one of the two is wanted", key_text(c.said_by, "mask", c.mask),
+                            key_text(c.said_by, "missing", base::name_of(c.missing)));
   }
 }
 
 }  // namespace
 
-void validate(const DataConfig& c, KeyNames by) {
+void validate(const DataConfig& c) {
   if (c.stage && c.stage->empty()) {
     throw base::ConfigError("data.stage = \"\": a folder on storage of each host is wanted, or no such key");
   }
   if (c.validation && c.validation->empty()) {
     throw base::ConfigError("data.validation = \"\": a dataset is wanted, or no such key");
   }
-  if (!c.variables.empty()) return validate_foreign(c, by);
-  expect_no_foreign_keys(c, by);
+  validate(c.reading);
+}
+
+void validate(const DatasetOptions& c) {
+  if (!c.variables.empty()) return validate_foreign(c);
+  expect_no_foreign_keys(c);
   const std::pair<const char*, const std::string&> keys[] = {
       {"condition", c.condition}, {"static", c.static_values}, {"parameters", c.parameters}, {"mask", c.mask}};
   std::map<std::string, const char*> taken = {{c.images, "images"}};
@@ -204,30 +207,20 @@ void validate(const DataConfig& c, KeyNames by) {
     if (name.empty()) continue;
     if (name.front() != '/' || name.size() < 2) {
       throw base::ConfigError("{}: the absolute name of an array in the file is wanted, such as \"/{}\"",
-                              key_text(by, key, name), key);
+                              key_text(c.said_by, key, name), key);
     }
     const auto [other, is_new] = taken.emplace(name, key);
     if (!is_new) {
-      throw base::ConfigError("{}: {} names the same array, another one is wanted", key_text(by, key, name),
-                              key_text(by, other->second));
+      throw base::ConfigError("{}: {} names the same array, another one is wanted", key_text(c.said_by, key, name),
+                              c.key(other->second));
     }
   }
 }
 
 DatasetOptions dataset_options(const DataConfig& c, int threads) {
-  return {.images = c.images,
-          .labels = c.labels,
-          .condition = c.condition,
-          .static_values = c.static_values,
-          .parameters = c.parameters,
-          .mask = c.mask,
-          .variables = c.variables,
-          .axes = c.axes,
-          .sample_axes = c.sample_axes,
-          .lead = c.lead,
-          .missing = c.missing,
-          .threads = threads,
-          .chunk_cache_mib = c.chunk_cache_mib};
+  DatasetOptions options = c.reading;
+  options.threads = threads;
+  return options;
 }
 
 ImageOrderOptions order_options(const DataConfig& c) {

@@ -8,6 +8,7 @@
 
 #include "config/schema.h"
 #include "data/dataset.h"
+#include "data/dataset_options.h"
 #include "data/order.h"
 #include "data/standardize.h"
 
@@ -18,17 +19,7 @@ struct DataConfig {
   std::optional<std::string> validation;
   std::optional<std::string> stage;
   bool hold = false;
-  std::string images = "/images";
-  std::string labels = "/labels";
-  std::string condition = {};
-  std::string static_values = {};
-  std::string parameters = {};
-  std::string mask = {};
-  std::vector<std::string> variables = {};
-  std::vector<std::string> axes = {};
-  std::vector<std::string> sample_axes = {};
-  int64_t lead = 0;
-  Missing missing = Missing::refuse;
+  DatasetOptions reading = {.chunk_cache_mib = 1024};
   Normalize normalize = Normalize::none;
   bool continue_with_other = false;
   std::vector<int64_t> patch = {};
@@ -42,7 +33,6 @@ struct DataConfig {
   int64_t block_images = 128;
   int64_t pool_images = 4096;
   int64_t prefetch = 2;
-  int64_t chunk_cache_mib = 1024;
 };
 
 void describe(config::Section& section, DataConfig& c);
@@ -51,7 +41,9 @@ void describe(config::Section& section, DataConfig& c);
 std::vector<Dataset::Source> train_sources(const DataConfig& c);
 /// Refuses names of arrays that cannot be, and what is said of foreign files alone beside bare ones: throws
 /// ConfigError.
-void validate(const DataConfig& c, KeyNames by = KeyNames::configuration);
+void validate(const DatasetOptions& c);
+/// The same, and what is said of other folders.
+void validate(const DataConfig& c);
 /// `threads`: of this rank, that unpack chunks.
 DatasetOptions dataset_options(const DataConfig& c, int threads = 1);
 ImageOrderOptions order_options(const DataConfig& c);
