@@ -26,7 +26,9 @@ std::unique_ptr<parallel::GradientReducer> make_reducer(const StepRules& rules, 
                                                         parallel::WeightGatherer& gatherer) {
   if (rules.parallelism.reproducible)
     return std::make_unique<parallel::TreeReducer>(arena, groups, rules.parallelism.tiles);
-  auto reducer = std::make_unique<parallel::OverlappedReducer>(arena, groups, rules.parallel);
+  const parallel::ReducerOptions options{.overlap = rules.overlap,
+                                         .compression = rules.parallelism.gradient_compression};
+  auto reducer = std::make_unique<parallel::OverlappedReducer>(arena, groups, options);
   if (arena.sharding().cuts_weights()) {
     reducer->on_segment_complete([&gatherer](std::size_t unit) { gatherer.release(unit); });
   }
@@ -54,7 +56,7 @@ OptimizerStep::OptimizerStep(const StepRules& rules, TrainingState& state, comm:
       weight_shard_(comm::axis_communicator(data_parallel, rules.mesh, layout::Axis::shard)),
       host_shard_(comm::axis_communicator(world, rules.mesh, layout::Axis::shard)),
       host_island_(state.outer ? comm::axis_communicator(world, rules.mesh, layout::kIsland) : nullptr),
-      gatherer_(state.arena, *weight_shard_, rules.parallel.overlap, inner),
+      gatherer_(state.arena, *weight_shard_, rules.overlap, inner),
       reducer_(make_reducer(rules_, state.arena, gradient_groups_, gatherer_)),
       uncut_gradient_(state.arena, state.arena.gradient_pieces(), data_parallel, rules.mesh, layout::kGradients),
       update_(make_update({rules_, state, world, host_island_.get(), gradient_groups_, scaler_, parts_, sizes})),

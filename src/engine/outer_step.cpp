@@ -16,11 +16,11 @@ comm::Communicator& where_state_is(const TrainingState& state, comm::Communicato
 }
 
 /// A step of torch.optim.SGD(nesterov=True) from `anchor`, whose gradient is the way from `mean` to there.
-void outer_update(const parallel::ParallelConfig& config, const at::Tensor& mean, const at::Tensor& anchor,
+void outer_update(const parallel::OuterConfig& config, const at::Tensor& mean, const at::Tensor& anchor,
                   const at::Tensor& momentum) {
   const at::Tensor gradient = anchor - mean;
-  momentum.mul_(config.outer_momentum).add_(gradient);
-  anchor.sub_(gradient.add_(momentum, config.outer_momentum), config.outer_learning_rate);
+  momentum.mul_(config.momentum).add_(gradient);
+  anchor.sub_(gradient.add_(momentum, config.momentum), config.learning_rate);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void OuterStep::run() {
   uncut_->take_first();
   for (std::size_t piece = 0; piece < state_.arena.pieces().size(); ++piece) {
     const at::Tensor& weights = state_.arena.master()[piece];
-    outer_update(rules_.parallel, weights.div_(islands), state_.outer->anchor[piece], state_.outer->momentum[piece]);
+    outer_update(rules_.outer, weights.div_(islands), state_.outer->anchor[piece], state_.outer->momentum[piece]);
     weights.copy_(state_.outer->anchor[piece]);
     for (std::size_t average = 0; average < state_.ema.size(); ++average) {
       state_.ema[average][piece].lerp_(weights, 1.0 - decays[average]);

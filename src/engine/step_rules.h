@@ -19,14 +19,16 @@ struct StepRules {
   layout::Mesh mesh;           ///< the ranks as `parallelism` arranges them
   layout::BatchLayout layout;  ///< how `parallelism` deals the batch to the ranks of `mesh`
   int64_t total_steps = 0;     ///< steps of the run, which the learning rate follows
-  parallel::ParallelConfig parallel = {};
+  bool overlap = true;         ///< parallel.overlap
+  parallel::OuterConfig outer = {};
   optim::OptimizerConfig optimizer = {};
   optim::LrScheduleConfig lr_schedule = {};
   optim::EmaConfig ema = {};
   optim::PrecisionConfig precision = {};
   int64_t skip_nonfinite = 0;
   int64_t compare_replicas_every = 0;
-  bool device_update = false;  ///< DeviceUpdate on host memory too: the twin of a GPU's for tests
+  /// DeviceUpdate on host memory too: for steps that are recorded, and in tests as the twin of a GPU's.
+  bool device_update = false;
 };
 
 /// Images of which an update's gradient is the mean.

@@ -46,10 +46,10 @@ void describe(config::Section& section, ParallelConfig& c) {
            "Steps between two averages of the copies of the state (dp_replicate_size), each of which is updated on its "
            "own meanwhile: for links so slow that gradients cannot be summed at every step. 0: they are.",
            {.min = 0, .max = kMaxSteps})
-      .key("outer_learning_rate", c.outer_learning_rate,
+      .key("outer_learning_rate", c.outer.learning_rate,
            "With sync_every: how far all copies move, by Nesterov's momentum, towards their average.",
            {.min = 0, .above_min = true})
-      .key("outer_momentum", c.outer_momentum,
+      .key("outer_momentum", c.outer.momentum,
            "With sync_every: the momentum of that. Many outer steps may learn faster with 0.9.",
            {.min = 0, .max = 1, .below_max = true})
       .key("offload", c.offload,

@@ -22,6 +22,14 @@ constexpr auto names_of(ActivationCheckpointing /*type*/) {
   return std::to_array<std::string_view>({"none", "blocks", "attention"});
 }
 
+/// The step of SGD with Nesterov's momentum that brings islands together: see engine/outer_step.h.
+struct OuterConfig {
+  double learning_rate = 0.7;
+  double momentum = 0.5;
+
+  friend bool operator==(const OuterConfig&, const OuterConfig&) = default;
+};
+
 struct ParallelConfig {
   int64_t zero_stage = 0;
   std::optional<int64_t> dp_shard_size = {};
@@ -31,8 +39,7 @@ struct ParallelConfig {
   int64_t pipeline_size = 1;
   std::vector<int64_t> stage_units = {};
   int64_t sync_every = 0;
-  double outer_learning_rate = 0.7;
-  double outer_momentum = 0.5;
+  OuterConfig outer = {};
   Offload offload = Offload::none;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::none;
   double bucket_mib = 25.0;

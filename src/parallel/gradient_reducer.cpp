@@ -30,16 +30,16 @@ std::optional<at::ScalarType> compressed_dtype(GradientCompression compression) 
 
 }  // namespace
 
-OverlappedReducer::OverlappedReducer(ParameterArena& arena, const GradientGroups& groups, const ParallelConfig& config)
+OverlappedReducer::OverlappedReducer(ParameterArena& arena, const GradientGroups& groups, const ReducerOptions& options)
     : arena_(arena),
       groups_(groups),
-      compressed_(compressed_dtype(config.gradient_compression)),
+      compressed_(compressed_dtype(options.compression)),
       entries_in_(arena.layout().segments().size(), 0),
       fresh_(arena.entries().size(), 0),
       started_(entries_in_.size(), 0),
       waits_(nn::computes_as_on_cuda(arena.gradient())),
       staging_(entries_in_.size()),
-      queue_(queue_mode(config.overlap, arena.gradient().device())),
+      queue_(queue_mode(options.overlap, arena.gradient().device())),
       hooks_(arena, [this](std::size_t index) { add(index); }) {
   const auto& segments = arena.layout().segments();
   for (const auto& entry : arena.entries()) {

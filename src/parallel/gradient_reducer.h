@@ -50,11 +50,16 @@ class GradientReducer {
   virtual void trace(base::Trace* /*trace*/) {}
 };
 
+struct ReducerOptions {
+  bool overlap = true;  ///< gradients travel while backward runs
+  GradientCompression compression = GradientCompression::none;
+};
+
 class OverlappedReducer final : public GradientReducer {
  public:
   /// Installs the hooks. `arena` and `groups` must outlive the reducer; nobody else uses the groups' communicators
   /// between begin_micro_batch and finalize. Collective.
-  OverlappedReducer(ParameterArena& arena, const GradientGroups& groups, const ParallelConfig& config);
+  OverlappedReducer(ParameterArena& arena, const GradientGroups& groups, const ReducerOptions& options);
 
   void begin_step() override;
   void begin_micro_batch(bool last) override;

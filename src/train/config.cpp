@@ -282,9 +282,7 @@ void warn_of_keys(const Config& config, const base::Logger& log) {
         "averages of other lengths; wanted: checkpoint.keep_every, so that some 24 are kept",
         config.checkpoint.keep_latest);
   }
-  const parallel::ParallelConfig defaults;
-  if (config.parallel.sync_every == 0 && (config.parallel.outer_learning_rate != defaults.outer_learning_rate ||
-                                          config.parallel.outer_momentum != defaults.outer_momentum)) {
+  if (config.parallel.sync_every == 0 && config.parallel.outer != parallel::OuterConfig{}) {
     log.warn(
         "parallel.outer_learning_rate or parallel.outer_momentum is set, but parallel.sync_every = 0: no outer "
         "steps are made");

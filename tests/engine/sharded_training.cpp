@@ -102,7 +102,8 @@ class Run {
         .parallelism = parallelism,
         .mesh = mesh,
         .layout = parallelism.batch(mesh),
-        .parallel = chosen.parallel,
+        .overlap = chosen.parallel.overlap,
+        .outer = chosen.parallel.outer,
         .optimizer = {.learning_rate = 1e-3, .eps = chosen.eps},
         .lr_schedule = {.name = optim::LrShape::constant},
         .precision = {.mixed_precision = base::find_named<optim::MixedPrecision>(chosen.mixed_precision).value()},
@@ -112,7 +113,7 @@ class Run {
   }
 
   parallel::Sharding sharding() const {
-    return parallel::Sharding::make(rules_.parallelism, rules_.mesh, comm_.rank(), rules_.parallel.bucket_mib);
+    return parallel::Sharding::make(rules_.parallelism, rules_.mesh, comm_.rank(), chosen_.parallel.bucket_mib);
   }
 
   TrainingCase chosen_;

@@ -74,7 +74,7 @@ void expect_sums_in_every_stage() {
     for (const bool overlap : {true, false}) {
       Model model(stage);
       const GradientGroups groups(world(), mesh(stage));
-      OverlappedReducer reducer(model.arena, groups, {.zero_stage = stage, .overlap = overlap});
+      OverlappedReducer reducer(model.arena, groups, {.overlap = overlap});
       for (int step = 1; step <= 3; ++step) {  // a later step must not see an earlier one's sums
         one_step(model, reducer, step, 3);
         model.expect_gradient(expected_sum(step, 3));
@@ -113,8 +113,7 @@ TEST(OverlappedReducer, CompressedSumsAreRoundedOnlyByTheirDtype) {
   for (int64_t stage = 0; stage <= 3; ++stage) {
     Model model(stage);
     const GradientGroups groups(world(), mesh(stage));
-    OverlappedReducer reducer(model.arena, groups,
-                              {.zero_stage = stage, .gradient_compression = GradientCompression::bf16});
+    OverlappedReducer reducer(model.arena, groups, {.compression = GradientCompression::bf16});
     one_step(model, reducer, 1, 2);  // sums of small integers are exact in bf16
     model.expect_gradient(expected_sum(1, 2));
   }
@@ -123,7 +122,7 @@ TEST(OverlappedReducer, CompressedSumsAreRoundedOnlyByTheirDtype) {
 TEST(OverlappedReducer, ReportsEachSegmentOncePerMicroBatch) {
   Model model(3);
   const GradientGroups groups(world(), mesh(3));
-  OverlappedReducer reducer(model.arena, groups, {.zero_stage = 3});
+  OverlappedReducer reducer(model.arena, groups, {});
   std::vector<std::size_t> complete;
   reducer.on_segment_complete([&](std::size_t segment) { complete.push_back(segment); });
   one_step(model, reducer, 1, 2);
