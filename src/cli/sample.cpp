@@ -167,8 +167,9 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
   if (options.spatial_size) together.emplace(device, context.session);
   const SampleTiles tiles(options.spatial_size, model, options.sampling.weak, world,
                           together ? together->communicator() : world, device);
+  const nn::Partition& tile = *tiles.pair().model;
   diffusion::SamplerOptions& sampler = options.sampling.sampler;
-  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, model, tiles.partition(), device);
+  denoise::NoiseSource noise = denoise::seeded_noise(options.sampling.seed, model, tile, device);
   std::unique_ptr<SampleOutput> output;
   std::unique_ptr<diffusion::Sampler> chosen;
   std::string settings;
@@ -184,7 +185,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     chosen = denoise::make_sampler(model, scheduler, inputs, options.sampling);
     std::vector<int64_t> axes = {options.sampling.count, image.channels, image.height, image.width};
     if (image.depth > 0) axes.insert(axes.begin() + 2, image.depth);
-    if (!options.initial_noise.empty()) noise = noise_of_file(options.initial_noise, axes, tiles.partition());
+    if (!options.initial_noise.empty()) noise = noise_of_file(options.initial_noise, axes, tile);
     if (options.makes_dataset()) {
       settings = settings_of(options, options.threads, device);
     } else if (world.rank() == 0) {
@@ -201,9 +202,9 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
     context.log.info("guided by {} ({})", options.guidance_model, weak->description);
   }
   denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
-  drawn.cut(tiles.partition(), tiles.mean_partition());
-  if (tiles.partition().tiles() > 1) {
-    context.log.info("{} draw an image together, in a tile each", base::counted(tiles.partition().tiles(), "rank"));
+  drawn.use_tiles(tiles.pair());
+  if (tile.tiles() > 1) {
+    context.log.info("{} draw an image together, in a tile each", base::counted(tile.tiles(), "rank"));
   }
   if (drawn.windows() > 1) {
     context.log.info("each image is drawn in {} that overlap by {} or more", base::counted(drawn.windows(), "window"),

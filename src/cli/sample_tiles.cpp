@@ -54,12 +54,8 @@ SampleTiles::SampleTiles(const std::optional<std::string>& asked, const denoise:
   });
   if (tiling.count() == 1) return;
   group_ = comm::axis_communicator(beside, mesh_, layout::Axis::spatial);
-  const auto tile_of = [&](const nn::UNet2D& unet) {
-    return std::make_unique<parallel::TilePartition>(tiling, unet.image_shape(), group_.get(), nullptr,
-                                                     parallel::queue_mode(/*overlap=*/true, device));
-  };
-  tile_ = tile_of(*model.unet);
-  if (model.mean) mean_tile_ = tile_of(*model.mean->unet);
+  tiles_ = train::ModelTiles(tiling, *model.unet, model.mean.get(), group_.get(), /*channels=*/nullptr,
+                             parallel::queue_mode(/*overlap=*/true, device));
 }
 
 void expect_drawable_in_tiles(const std::string& asked, const diffusion::SchedulerConfig& scheduler) {

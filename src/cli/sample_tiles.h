@@ -8,11 +8,11 @@
 
 #include "comm/communicator.h"
 #include "denoise/loaded_model.h"
+#include "denoise/tile_pair.h"
 #include "diffusion/config.h"
 #include "layout/mesh.h"
 #include "layout/tiling.h"
-#include "nn/partition.h"
-#include "parallel/tile_partition.h"
+#include "train/model_tiles.h"
 
 namespace ddpm::cli {
 
@@ -27,15 +27,13 @@ class SampleTiles {
 
   /// The ranks of `world`: those that draw the same images follow each other.
   [[nodiscard]] const layout::Mesh& mesh() const { return mesh_; }
-  /// This rank's part, as the model sees it, and as the regression does whose answers are added.
-  [[nodiscard]] const nn::Partition& partition() const { return tile_ ? *tile_ : nn::whole_image(); }
-  [[nodiscard]] const nn::Partition& mean_partition() const { return mean_tile_ ? *mean_tile_ : nn::whole_image(); }
+  /// This rank's part.
+  [[nodiscard]] denoise::TilePair pair() const { return tiles_.pair(); }
 
  private:
   layout::Mesh mesh_;
   std::unique_ptr<comm::Communicator> group_;  // the ranks that draw the same images as this one
-  std::unique_ptr<parallel::TilePartition> tile_;
-  std::unique_ptr<parallel::TilePartition> mean_tile_;
+  train::ModelTiles tiles_;
 };
 
 /// Throws ConfigError for samplers that look at whole images.

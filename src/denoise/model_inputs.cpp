@@ -66,7 +66,7 @@ class ModelInputs::View {
   View(const StoredBatch& batch, const std::optional<Augmentation>& augmentation, const ModelInputs& inputs)
       : step_(batch.step_on_device), first_(batch.positions.begin) {
     const Windows& windows = inputs.windows_;
-    if (windows.cut()) pixels_ = windows.pixels(step_, batch.positions);
+    if (windows.cuts()) pixels_ = windows.pixels(step_, batch.positions);
     if (!augmentation || !augmentation->turns()) return;
     // Mirrors left and right are made by the pass that normalises.
     flips_ = !augmentation->vertical_flip && !augmentation->quarter_turns && !inputs.has_vectors_;
@@ -74,10 +74,10 @@ class ModelInputs::View {
     if (flips_) return;
     turns_ = Turns::draw(*augmentation, step_, batch.positions);
     const data::ImageFormat& image = inputs.image_;
-    if (!windows.cut())
+    if (!windows.cuts())
       pixels_ = at::arange(image.pixels(), turns_->transposed.options().dtype(at::kLong))
                     .view({1, image.rows(), image.width});
-    pixels_ = turns_->pixels(pixels_, windows.cut() ? windows.height() : image.height);
+    pixels_ = turns_->pixels(pixels_, windows.cuts() ? windows.height() : image.height);
   }
 
   [[nodiscard]] bool moves_pixels() const { return pixels_.defined(); }
@@ -150,7 +150,7 @@ ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Devic
                          const std::vector<Vector>& vectors)
     : ModelInputs(dataset.fields(), device) {
   windows_ = std::move(windows);
-  if (positions && windows_.cut()) {
+  if (positions && windows_.cuts()) {
     for (const int64_t side : image_.sides()) positions_.push_back(positions_along(side).to(device));
   }
   has_vectors_ = !vectors.empty();
@@ -168,7 +168,7 @@ ModelInputs::ModelInputs(const data::Dataset& dataset, bool positions, at::Devic
       shared.push_back(image_like(values.unsqueeze(0), maps_of(field), View()).squeeze(0).permute({1, 2, 0}));
     }
   }
-  share(std::move(shared), positions && !windows_.cut());
+  share(std::move(shared), positions && !windows_.cuts());
 }
 
 /// Puts positions behind `values` [h, w, c], which all images share.
@@ -231,7 +231,7 @@ at::Tensor ModelInputs::condition_channels(const StoredBatch& batch, const at::T
                                            const View& view) const {
   const Maps& maps = maps_[field];
   if (fields_[field].format().sides() == image_.sides()) return image_like(stored, maps, view);
-  if (windows_.cut()) {
+  if (windows_.cuts()) {
     const data::ImageWindows windows = windows_.to_read();
     const std::vector<data::CoarseAxis> axes = windows.axes_of(fields_[field]);
     const std::vector<at::Tensor> at_windows = windows_.coordinates(batch.step_on_device, batch.positions);

@@ -155,7 +155,7 @@ diffusion::Denoiser BatchSampler::by_windows(Work work, Given given) const {
 }
 
 Given BatchSampler::seen(Given given) const {
-  if (given.beside.defined()) given.beside = partition_->cut(given.beside);
+  if (given.beside.defined()) given.beside = tiles_.model->cut(given.beside);
   return given;
 }
 
@@ -164,7 +164,7 @@ diffusion::Denoiser BatchSampler::prediction_of(const LoadedModel& model, Given 
     nn::UnitExecutor directly;
     const at::Tensor shown = x.to(nn::input_dtype(model.unet->config(), model.dtype));
     return model.unet->forward(model_input(shown, beside.beside), t, beside.conditions, nn::RandomContext{},
-                               *partition_, executor_ != nullptr ? *executor_ : directly);
+                               *tiles_.model, executor_ != nullptr ? *executor_ : directly);
   };
   return by_windows(predict, std::move(given));
 }
@@ -191,16 +191,16 @@ at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const GivenTwice& 
     denoise = diffusion::guided(std::move(denoise), std::move(weak), *options_.guidance_scale);
   }
   const at::Tensor noise = noise_(first, n).to(device_);
-  const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first), noise_shape(noise, *partition_)};
+  const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first), noise_shape(noise, *tiles_.model)};
   at::Tensor images = diffusion::sample(sampler_, fresh, noise, denoise, progress);
   if (model_.mean) {
     const auto mean = [this](const at::Tensor& x, const at::Tensor& /*t*/, const Given& beside) {
-      return mean_image(*model_.mean, x, beside.beside, beside.conditions, *mean_partition_);
+      return mean_image(*model_.mean, x, beside.beside, beside.conditions, *tiles_.mean);
     };
     const at::Tensor timesteps = at::zeros({n}, images.options().dtype(at::kLong));
     images = images + by_windows(mean, given)(images, timesteps);
   }
-  return partition_->whole(images).to(at::kCPU).contiguous();
+  return tiles_.model->whole(images).to(at::kCPU).contiguous();
 }
 
 void expect_finite(const at::Tensor& images, int64_t first) {

@@ -12,6 +12,7 @@
 #include "denoise/loaded_model.h"
 #include "denoise/overlapping_windows.h"
 #include "denoise/sample_inputs.h"
+#include "denoise/tile_pair.h"
 #include "diffusion/sampler.h"
 #include "layout/dealt_batches.h"
 #include "layout/mesh.h"
@@ -53,16 +54,12 @@ class BatchSampler {
   /// ranks, all ranks draw at once, with as many calls of the model.
   void run_units_by(nn::UnitExecutor& executor) { executor_ = &executor; }
   /// From now on this rank computes its tile of each image, of which the noise source draws the noise, and all tiles of
-  /// an image are drawn at once: `partition` for the models, `of_mean` for the regression. Images come out whole, on
-  /// each of the ranks. Not where they are drawn by windows. Both outlive the object.
-  void cut(const nn::Partition& partition, const nn::Partition& of_mean) {
-    partition_ = &partition;
-    mean_partition_ = &of_mean;
-  }
+  /// an image are drawn at once. Images come out whole, on each of the ranks. Not where they are drawn by windows.
+  void use_tiles(const TilePair& tiles) { tiles_ = tiles; }
   /// What images [first, first + n) are drawn given. Reads the dataset; may be called on one rank alone.
   [[nodiscard]] GivenTwice read(int64_t first, int64_t n) const;
   /// These images, given what read() gave: float32 [n, C, H, W] on the host, contiguous. `progress` is called after
-  /// each step. Reads no file. With cut(), or an executor that gathers weights, it talks to other ranks.
+  /// each step. Reads no file. With use_tiles(), or an executor that gathers weights, it talks to other ranks.
   at::Tensor draw_given(int64_t first, int64_t n, const GivenTwice& given, const diffusion::SampleProgress& progress);
   /// read(), draw_given() and expect_finite(), where this rank draws whole images with weights of its own.
   at::Tensor draw(int64_t first, int64_t n, const diffusion::SampleProgress& progress);
@@ -83,8 +80,7 @@ class BatchSampler {
   NoiseSource noise_;
   at::Device device_;
   nn::UnitExecutor* executor_ = nullptr;
-  const nn::Partition* partition_ = &nn::whole_image();
-  const nn::Partition* mean_partition_ = &nn::whole_image();
+  TilePair tiles_;
   std::optional<OverlappingWindows> windows_;  // none: the model draws images at once
 };
 

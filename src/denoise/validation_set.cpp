@@ -91,7 +91,7 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
     ModelBatch images = inputs_.batch(
         stored_batch(std::move(batch), read_ ? read_->read_of(dataset_.fields()) : dataset_.fields(), options_.device),
         /*augmentation=*/{});
-    if (mean_) images = without_mean(*mean_, std::move(images), *mean_partition_);
+    if (mean_) images = without_mean(*mean_, std::move(images), *tiles_.mean);
     const at::Tensor each = measure(images, positions).to(at::kCPU, at::kDouble).contiguous();
     if (speaks) std::copy_n(each.const_data_ptr<double>(), mine.size() * width, numbers.begin() + mine.begin * width);
     if (progress) progress(round + 1, batches_.rounds());
@@ -103,11 +103,11 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
 
 std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
   const DenoisingLoss denoising{
-      .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *partition_};
+      .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *tiles_.model};
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
     const auto random =
         diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
-                                    noise_shape(images.x0, *partition_), options_.device);
+                                    noise_shape(images.x0, *tiles_.model), options_.device);
     return denoising.losses(images, random, nn::RandomContext{});
   };
   return of_each_image(1, measure, {});
@@ -116,13 +116,14 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
 at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
                                       const std::function<void(int64_t done, int64_t total)>& progress) const {
   const DenoisingLoss denoising{
-      .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *partition_};
+      .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *tiles_.model};
   const int64_t channels = unet.config().out_channels;
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
     std::vector<at::Tensor> each;
     for (int64_t level = 0; level < levels; ++level) {
-      const auto random = diffusion::grid_noise(options_.diffusion, options_.seed, {level, levels}, positions.begin,
-                                                positions.size(), noise_shape(images.x0, *partition_), options_.device);
+      const auto random =
+          diffusion::grid_noise(options_.diffusion, options_.seed, {level, levels}, positions.begin, positions.size(),
+                                noise_shape(images.x0, *tiles_.model), options_.device);
       each.push_back(denoising.channel_losses(images, random, nn::RandomContext{}));
     }
     return at::stack(each, 1);

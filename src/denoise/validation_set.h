@@ -17,6 +17,7 @@
 #include "denoise/loaded_model.h"
 #include "denoise/model_inputs.h"
 #include "denoise/patch.h"
+#include "denoise/tile_pair.h"
 #include "diffusion/formulation.h"
 #include "layout/dealt_batches.h"
 #include "layout/mesh.h"
@@ -34,8 +35,9 @@ struct ValidationSetOptions {
   bool positions = false;  ///< the model is given where each pixel lies
   Patch patch = {};        ///< windows as in training: one of each image is validated on
   at::Device device = at::kCPU;
-  layout::Mesh mesh = {};      ///< the ranks of the communicator
-  layout::Tiling tiling = {};  ///< how images, or their windows, are cut into tiles; where they are, cut() is called
+  layout::Mesh mesh = {};  ///< the ranks of the communicator
+  layout::Tiling tiling =
+      {};  ///< how images, or their windows, are cut into tiles; where they are, use_tiles() is called
 };
 
 class ValidationSet {
@@ -43,11 +45,8 @@ class ValidationSet {
   /// `world` outlives this object.
   ValidationSet(data::Dataset dataset, const ValidationSetOptions& options, comm::Communicator& world);
 
-  /// The partition of ValidationSetOptions::tiling for the model, and for the regression that is subtracted.
-  void cut(const nn::Partition& partition, const nn::Partition& of_mean) {
-    partition_ = &partition;
-    mean_partition_ = &of_mean;
-  }
+  /// The tiles of ValidationSetOptions::tiling.
+  void use_tiles(const TilePair& tiles) { tiles_ = tiles; }
   /// From now on the losses are those of what `mean` leaves of the images (see mean_model.h), where it is not null.
   void subtract(std::shared_ptr<const LoadedModel> mean) { mean_ = std::move(mean); }
 
@@ -88,8 +87,7 @@ class ValidationSet {
   ModelInputs inputs_;
   layout::DealtBatches batches_;
   std::shared_ptr<const LoadedModel> mean_;
-  const nn::Partition* partition_ = &nn::whole_image();
-  const nn::Partition* mean_partition_ = &nn::whole_image();
+  TilePair tiles_;
 };
 
 /// Images that a model was trained on, as far as others must be like them.

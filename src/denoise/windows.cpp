@@ -117,7 +117,7 @@ data::ImageWindows Windows::to_read() const {
 std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
                                                   const data::Dataset& dataset) {
   const bool worth = windows.tiled() || data::is_worth_windows(patch.whole, patch.window, dataset.has_checksums());
-  if (!windows.cut() || !worth) return std::nullopt;
+  if (!windows.cuts() || !worth) return std::nullopt;
   return windows.to_read();
 }
 

@@ -36,20 +36,20 @@ class Windows {
   Windows(const Patch& patch, uint64_t seed, base::Stream stream, at::Device device,
           const std::vector<bool>& shifted = {}, const ShownTile& tile = {});
 
-  [[nodiscard]] bool cut() const { return !axes_.empty(); }
+  [[nodiscard]] bool cuts() const { return !axes_.empty(); }
   /// Whether tiles are cut, which are read by themselves in any case.
   [[nodiscard]] bool tiled() const { return tiled_; }
-  /// Sides of a window. cut() before.
+  /// Sides of a window. cuts() before.
   [[nodiscard]] std::vector<int64_t> sides() const;
-  /// Rows of a window, of volumes those of each layer. cut() before.
+  /// Rows of a window, of volumes those of each layer. cuts() before.
   [[nodiscard]] int64_t height() const { return axes_.at(axes_.size() - 2).offsets.size(0); }
   /// For each position the coordinates of its window along each axis: int64 [n, side of the window]. `step` as below.
   [[nodiscard]] std::vector<at::Tensor> coordinates(const at::Tensor& step, layout::Range positions) const;
   /// For each position the pixels of its window, as places in the whole image, whose rows follow each other: int64
-  /// [n, rows, width]. `step` is int64, one number, on the device. cut() before.
+  /// [n, rows, width]. `step` is int64, one number, on the device. cuts() before.
   [[nodiscard]] at::Tensor pixels(const at::Tensor& step, layout::Range positions) const;
 
-  /// What is read where windows are read in place of whole images: for places that any rank may ask for. cut() before.
+  /// What is read where windows are read in place of whole images: for places that any rank may ask for. cuts() before.
   [[nodiscard]] data::ImageWindows to_read() const;
 
  private:

@@ -73,13 +73,8 @@ DenoisingStep::DenoisingStep(const Task& task, UNetState& model, comm::Communica
   if (auto parts = group_along(layout::Axis::tensor)) {
     channels_ = std::make_unique<comm::TimedCommunicator>(std::move(parts));
   }
-  const auto tile_of = [&](const nn::UNet2D& unet, comm::Communicator* channels) {
-    return std::make_unique<parallel::TilePartition>(
-        task_.fitted.tiling, unet.image_shape(), tiles_.get(), channels,
-        parallel::queue_mode(config_.parallel.overlap, task_.place.device));
-  };
-  if (tiles_ || channels_) tile_ = tile_of(model.unet, channels_.get());
-  if (tiles_ && task_.mean) mean_tile_ = tile_of(*task_.mean->unet, nullptr);
+  model_tiles_ = ModelTiles(task_.fitted.tiling, model.unet, task_.mean.get(), tiles_.get(), channels_.get(),
+                            parallel::queue_mode(config_.parallel.overlap, task_.place.device));
   stages_ = group_along(layout::Axis::pipeline);
   if (stages_) join_pipeline();
   step_.on_phase([this](engine::RunPhase phase) { supervision_.enter(phase, step_.next_step()); });
@@ -111,10 +106,7 @@ double DenoisingStep::take_exposed_seconds() {
   double seconds = step_.take_exposed_seconds();
   if (pipeline_) seconds += pipeline_->take_exposed_seconds();
   if (channels_) seconds += channels_->take_seconds();
-  for (const auto* tile : {&tile_, &mean_tile_}) {
-    if (*tile) seconds += (*tile)->take_exposed_seconds();
-  }
-  return seconds;
+  return seconds + model_tiles_.take_exposed_seconds();
 }
 
 void DenoisingStep::time_parts() {
@@ -125,9 +117,7 @@ void DenoisingStep::time_parts() {
 void DenoisingStep::trace(base::Trace* trace) {
   trace_ = trace;
   step_.trace(trace);
-  for (const auto* tile : {&tile_, &mean_tile_}) {
-    if (*tile) (*tile)->trace(trace);
-  }
+  model_tiles_.trace(trace);
   if (pipeline_) pipeline_->trace(trace);
   if (trace == nullptr) return step_.parts().synchronize(std::nullopt);
   time_parts();
@@ -241,7 +231,7 @@ denoise::DenoisingLoss DenoisingStep::denoising(nn::UnitExecutor& units) const {
           static_cast<uint64_t>(config_.run.seed),
           units,
           nn::input_dtype(task_.fitted.unet, task_.place.compute_dtype),
-          partition()};
+          *tiles().model};
 }
 
 denoise::ModelBatch DenoisingStep::model_batch(const denoise::StoredBatch& stored) {
@@ -249,7 +239,7 @@ denoise::ModelBatch DenoisingStep::model_batch(const denoise::StoredBatch& store
   denoise::ModelBatch batch = inputs_.batch(stored, augmentation_);
   if (task_.mean) {
     step_.parts().enter(engine::StepPart::forward);
-    batch = denoise::without_mean(*task_.mean, std::move(batch), mean_partition());
+    batch = denoise::without_mean(*task_.mean, std::move(batch), *tiles().mean);
   }
   return batch;
 }

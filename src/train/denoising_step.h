@@ -19,9 +19,9 @@
 #include "parallel/activation_checkpointing.h"
 #include "parallel/pipeline_stage.h"
 #include "parallel/planned_tile.h"
-#include "parallel/tile_partition.h"
 #include "run/supervision.h"
 #include "train/callback.h"
+#include "train/model_tiles.h"
 #include "train/task.h"
 #include "train/unet_state.h"
 
@@ -49,9 +49,7 @@ class DenoisingStep {
   /// See OptimizerStep.
   void with_model_weights(const std::function<void(nn::UnitExecutor&)>& use);
   /// The tile of each image, and the part of the blocks' channels, that are this rank's.
-  [[nodiscard]] const nn::Partition& partition() const { return tile_ ? *tile_ : nn::whole_image(); }
-  /// The same for the regression that is taken off the images.
-  [[nodiscard]] const nn::Partition& mean_partition() const { return mean_tile_ ? *mean_tile_ : nn::whole_image(); }
+  [[nodiscard]] denoise::TilePair tiles() const { return model_tiles_.pair(); }
   /// Where this rank's time goes: on a GPU after time_parts() only.
   [[nodiscard]] engine::PartTimer& parts() { return step_.parts(); }
   /// From now on each part waits for the device, and there is no graph: slower than training.
@@ -86,9 +84,8 @@ class DenoisingStep {
   std::unique_ptr<comm::Communicator> tiles_;  // the ranks that hold tiles of the same images; null: they are whole
   // The ranks that hold parts of the same blocks; null: they are whole.
   std::unique_ptr<comm::TimedCommunicator> channels_;
-  std::unique_ptr<parallel::TilePartition> tile_;
-  std::unique_ptr<parallel::TilePartition> mean_tile_;  // cuts as tile_ does, for task_.mean
-  std::unique_ptr<comm::Communicator> stages_;          // the ranks that hold the other units; null: this one holds all
+  ModelTiles model_tiles_;
+  std::unique_ptr<comm::Communicator> stages_;  // the ranks that hold the other units; null: this one holds all
   std::unique_ptr<parallel::PlannedTile> planned_tile_;  // tile that `pipeline_` plans with; null: images are whole
   parallel::ActivationCheckpointer checkpointer_;
   engine::OptimizerStep step_;

@@ -131,11 +131,11 @@ void SampleGrids::run(FinishedStep& step) {
   step_.with_model_weights([&](nn::UnitExecutor& executor) {
     const auto enter = [&] { supervision_.enter(engine::RunPhase::samples, step.step); };
     enter();
-    denoise::BatchSampler sampler(d.model, *d.sampler, *d.inputs, options,
-                                  denoise::seeded_noise(options.seed, d.model, step_.partition(), task_.place.device),
-                                  task_.place.device);
+    denoise::BatchSampler sampler(
+        d.model, *d.sampler, *d.inputs, options,
+        denoise::seeded_noise(options.seed, d.model, *step_.tiles().model, task_.place.device), task_.place.device);
     sampler.run_units_by(executor);
-    sampler.cut(step_.partition(), step_.mean_partition());
+    sampler.use_tiles(step_.tiles());
     denoise::sample_together(
         sampler, options, [&](int64_t /*first*/, const at::Tensor& images) { drawn.push_back(images); }, world_,
         task_.place.mesh, [&](std::size_t /*done*/, std::size_t /*total*/) { enter(); });

@@ -47,7 +47,7 @@ Validation::Validation(const Task& task, comm::Communicator& world, run::Supervi
 void Validation::watch(DenoisingStep& step, const nn::UNet2D& unet) {
   step_ = &step;
   unet_ = &unet;
-  if (set_) set_->cut(step.partition(), step.mean_partition());
+  if (set_) set_->use_tiles(step.tiles());
 }
 
 /// A run that is about to stop skips validations, except the last one.

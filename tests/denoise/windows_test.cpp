@@ -101,7 +101,7 @@ TEST(Patch, OfWholeImagesCutsNothing) {
     const Patch patch = Patch::of(flat(5, 6), sides, padded({"periodic"}));
     EXPECT_FALSE(patch.cuts());
     EXPECT_TRUE(patch.wraps.empty());
-    EXPECT_FALSE(Windows(patch, kSeed, base::Stream::patch, at::kCPU).cut());
+    EXPECT_FALSE(Windows(patch, kSeed, base::Stream::patch, at::kCPU).cuts());
   }
 }
 
