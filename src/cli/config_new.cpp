@@ -272,9 +272,8 @@ void run_new(NewArguments options, Context& context) {
   });
   dataset.close(world);
   const auto& a = starter.arrangement;
-  context.log.info("{} is written: {} × {} × {}, zero_stage {}", *options.output, plan::counted(a.ranks(), "rank"),
-                   plan::counted(a.parallelism.micro_size, "image"),
-                   plan::counted(a.accumulation_steps(), "accumulation step"), a.parallelism.zero_stage);
+  context.log.info("{} is written: {}, zero_stage {}", *options.output, a.parallelism.batch_text(a.ranks(), "image"),
+                   a.parallelism.zero_stage);
   // mpirun would bind a single rank to one core.
   const std::string launch = a.ranks() > 1 ? fmt::format("mpirun -np {} ", a.ranks()) : "";
   context.log.info("next: {}ddpm train {}", launch, *options.output);

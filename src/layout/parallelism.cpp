@@ -225,6 +225,12 @@ std::string Parallelism::viewers(int64_t ranks) const {
   return fmt::format("{} of {}", base::counted(viewers, "group"), fmt::join(members, " × "));
 }
 
+std::string Parallelism::batch_text(int64_t ranks, std::string_view noun) const {
+  const BatchLayout layout = batch(mesh(ranks));
+  return fmt::format("{} × {} × {}", viewers(ranks), base::counted(layout.micro_size, noun),
+                     base::counted(layout.accumulation_steps(), "accumulation step"));
+}
+
 std::string Parallelism::islands_text(int64_t ranks) const {
   if (sync_every == 0) return "";
   return fmt::format(", in {} with an outer step every {}", base::counted(mesh(ranks).degree(Axis::island), "island"),

@@ -52,6 +52,8 @@ struct Parallelism {
   /// Who sees different images of a batch: "4 ranks", or "2 groups of 4 tiles" where images are cut, "2 groups of 4
   /// tiles × 2 parts" where blocks are too, with the stages of a pipeline before them.
   [[nodiscard]] std::string viewers(int64_t ranks) const;
+  /// How a batch divides: "4 ranks × 2 images × 1 accumulation step" where `noun` is "image".
+  [[nodiscard]] std::string batch_text(int64_t ranks, std::string_view noun) const;
   /// ", in 2 islands with an outer step every 20 steps" with sync_every, "" without.
   [[nodiscard]] std::string islands_text(int64_t ranks) const;
   /// The ranks as a grid. Throws ConfigError where the degrees do not multiply to `ranks`.

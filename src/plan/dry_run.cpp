@@ -10,9 +10,7 @@
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "data/stage.h"
-#include "data/valid_pixels.h"
 #include "denoise/adapter_base.h"
-#include "denoise/boundaries.h"
 #include "denoise/image_values.h"
 #include "denoise/pretrained.h"
 #include "denoise/record_images.h"
@@ -29,7 +27,6 @@
 #include "run/run_start.h"
 #include "run/snapshot.h"
 #include "train/config.h"
-#include "train/mean_source.h"
 #include "train/sample_grids.h"
 #include "train/task.h"
 #include "train/training_set.h"
@@ -95,9 +92,8 @@ std::string owners_text(const ModelSizes& model, const Arrangement& a) {
 
 std::string batch_text(const Arrangement& a) {
   const layout::Parallelism& p = a.parallelism;
-  std::string text = fmt::format("Batch    {} × {} × {} = {} per step{}\n{}", p.viewers(a.ranks()),
-                                 counted(p.micro_size, "image"), counted(a.accumulation_steps(), "accumulation step"),
-                                 p.global_size, p.islands_text(a.ranks()), pipeline_text(a));
+  std::string text = fmt::format("Batch    {} = {} per step{}\n{}", p.batch_text(a.ranks(), "image"), p.global_size,
+                                 p.islands_text(a.ranks()), pipeline_text(a));
   for (const std::string& line : layout::warnings(p, a.ranks())) text += fmt::format("Warning  {}\n", line);
   return text;
 }
@@ -235,11 +231,9 @@ std::string run_text(const run::RunFolder& run, const Beginning& beginning) {
 std::string data_text(const train::Config& config, data::Dataset& dataset, const train::FittedModel& model,
                       const run::Runtime& runtime) {
   const auto values = denoise::image_values(dataset, runtime.session.world());
-  denoise::warn_of_values(values, config.diffusion.scheduler, dataset, runtime.log);
+  train::warn_of_set(config, dataset, values, runtime.log);
   std::string text = images_text(dataset, model) + values_text(values);
   text += duration_text(config, data::images_per_epoch(dataset.parts()));
-  denoise::warn_of_boundaries(config.model, dataset, runtime.log);
-  denoise::warn_of_missing_times(dataset, runtime.log);
   train::warn_of_keys(config, runtime.log);
   if (config.validation.every_steps > 0) {
     denoise::ValidationSet validation =
@@ -285,10 +279,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     request = plan_request(config, model.unet, model.patch.window, StoredImages::of(config, model, dataset),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
-  data::expect_valid_pixels(world, dataset);
-  train::settle_transforms(config, dataset, runtime);
-  train::settle_clip_sample(configuration, dataset, runtime);
-  train::open_mean_model(config, dataset, model, runtime, at::kCPU);
+  train::settle_set(configuration, dataset, model, at::kCPU, runtime);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
   const std::string images = data_text(config, dataset, model, runtime);
   const Beginning beginning = begin(config, runtime, run, dataset, model, arrangement.islands());

@@ -200,12 +200,10 @@ bool ModelTrainer::resume() {
   }
   driver_.start(state_, place_, checkpoint, /*finished_models=*/0);
   logging_.begin();
-  const auto& layout = place_.layout;
   driver_.say_start(checkpoint, base::counted(state_.arena.parameter_count(), "parameter"));
-  runtime_.log.info("{} × {} × {} = global batch {}{}; {}", base::counted(layout.data_parallel_size, "rank"),
-                    base::counted(layout.micro_size, "sample"),
-                    base::counted(layout.accumulation_steps(), "accumulation step"), layout.global_size,
-                    place_.parallelism.islands_text(runtime_.session.size()), place_.device.str());
+  const layout::Parallelism& ranks = place_.parallelism;
+  runtime_.log.info("{} = global batch {}{}; {}", ranks.batch_text(world_.size(), "sample"), ranks.global_size,
+                    ranks.islands_text(world_.size()), place_.device.str());
   display_.begin();
   return checkpoint.has_value();
 }

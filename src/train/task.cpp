@@ -4,7 +4,7 @@
 #include "data/hold.h"
 #include "data/stage.h"
 #include "data/valid_pixels.h"
-#include "denoise/image_values.h"
+#include "denoise/boundaries.h"
 #include "denoise/record_images.h"
 #include "denoise/recorded_fields.h"
 #include "denoise/turns.h"
@@ -12,6 +12,7 @@
 #include "train/mean_source.h"
 
 namespace ddpm::train {
+namespace {
 
 void settle_transforms(const Config& config, data::Dataset& dataset, const run::Runtime& runtime) {
   const base::Path run = config.run.directory;
@@ -32,6 +33,27 @@ void settle_clip_sample(Configuration& configuration, const data::Dataset& datas
   const bool leftovers = config.diffusion.mean_model && !scheduler.clip_sample;
   configuration.set_clip_sample(!leftovers &&
                                 denoise::settled_clip_sample(scheduler, dataset, config.run.directory, runtime));
+}
+
+}  // namespace
+
+std::shared_ptr<const denoise::LoadedModel> settle_set(Configuration& configuration, data::Dataset& dataset,
+                                                       const FittedModel& fitted, at::Device device,
+                                                       const run::Runtime& runtime) {
+  const Config& config = configuration.values();
+  comm::Communicator& world = runtime.session.world();
+  data::expect_valid_pixels(world, dataset);
+  settle_transforms(config, dataset, runtime);
+  comm::expect_same(world, "dataset", dataset.content_hash());
+  settle_clip_sample(configuration, dataset, runtime);
+  return open_mean_model(config, dataset, fitted, runtime, device);
+}
+
+void warn_of_set(const Config& config, const data::Dataset& dataset, const std::optional<denoise::ImageValues>& values,
+                 const base::Logger& log) {
+  denoise::warn_of_values(values, config.diffusion.scheduler, dataset, log);
+  denoise::warn_of_boundaries(config.model, dataset, log);
+  denoise::warn_of_missing_times(dataset, log);
 }
 
 denoise::ImageRecord Task::image_record() const {
@@ -91,13 +113,9 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   if (config.data.hold) data::hold_in_memory(world, dataset);
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
-  data::expect_valid_pixels(world, dataset);
-  settle_transforms(config, dataset, runtime);
+  auto mean = settle_set(configuration, dataset, fitted, place.device, runtime);
   const data::ImageOrder order(dataset.parts(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
-  comm::expect_same(world, "dataset", dataset.content_hash());
-  settle_clip_sample(configuration, dataset, runtime);
-  auto mean = open_mean_model(config, dataset, fitted, runtime, place.device);
   const int64_t total_steps = config.train.total_steps(order.count(), config.batch.global_size);
   Task task{.config = config,
             .dataset = std::move(dataset),

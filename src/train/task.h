@@ -10,6 +10,7 @@
 #include "data/loader.h"
 #include "data/order.h"
 #include "denoise/augmentation.h"
+#include "denoise/image_values.h"
 #include "denoise/loaded_model.h"
 #include "denoise/windows.h"
 #include "run/placement.h"
@@ -20,11 +21,16 @@
 
 namespace ddpm::train {
 
-/// Sets the transforms of the training set, from its values or as the run that is resumed has recorded them.
-/// Collective.
-void settle_transforms(const Config& config, data::Dataset& dataset, const run::Runtime& runtime);
-/// Sets diffusion.clip_sample in `configuration` where nobody did, as the images want it. Collective.
-void settle_clip_sample(Configuration& configuration, const data::Dataset& dataset, const run::Runtime& runtime);
+/// Settles what the training set decides: its transforms, from its values or as the run that is resumed has recorded
+/// them, and diffusion.clip_sample in `configuration` where nobody set it, as the images want it. Returns the
+/// regression of diffusion.mean_model, on `device`; null: none. Throws DatasetError's code for a set without valid
+/// pixels. Collective.
+std::shared_ptr<const denoise::LoadedModel> settle_set(Configuration& configuration, data::Dataset& dataset,
+                                                       const FittedModel& fitted, at::Device device,
+                                                       const run::Runtime& runtime);
+/// Warns of what is likely a mistake about the training set. `values`: as the model sees them.
+void warn_of_set(const Config& config, const data::Dataset& dataset, const std::optional<denoise::ImageValues>& values,
+                 const base::Logger& log);
 
 struct Task {
   const Config& config;

@@ -4,7 +4,6 @@
 
 #include "base/counted.h"
 #include "comm/collectives.h"
-#include "denoise/boundaries.h"
 #include "denoise/image_values.h"
 #include "denoise/pretrained.h"
 #include "device/choose_device.h"
@@ -139,10 +138,7 @@ void Trainer::train() {
 void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   const denoise::ImageValues stored = denoise::stored_values(task_.dataset, world_);
   facts_.set_statistics(stored, task_.dataset.info());
-  denoise::warn_of_values(denoise::model_values(task_.dataset, stored), config_.diffusion.scheduler, task_.dataset,
-                          log_);
-  denoise::warn_of_boundaries(config_.model, task_.dataset, runtime_.log);
-  denoise::warn_of_missing_times(task_.dataset, runtime_.log);
+  warn_of_set(config_, task_.dataset, denoise::model_values(task_.dataset, stored), log_);
   base_weights_.read(model_);
   if (checkpoint) {
     load(*checkpoint);
@@ -155,13 +151,11 @@ void Trainer::start(const std::optional<checkpoint::Checkpoint>& checkpoint) {
   driver_.start(model_, task_.place, checkpoint, finished_models(config_));
   if (task_.mean) keep_mean_model(*task_.mean, driver_.folder().path(), runtime_);
   logging_.begin();
-  const auto& layout = task_.place.layout;
   driver_.say_start(checkpoint, fmt::format("{}, {}", base::counted(model_.trained_count(), "parameter"),
                                             base::counted(task_.dataset.size(), "image")));
   const layout::Parallelism& ranks = task_.place.parallelism;
-  log_.info("{} × {} × {} = global batch {}{}; {}, {} per rank", ranks.viewers(world_.size()),
-            base::counted(layout.micro_size, "image"), base::counted(layout.accumulation_steps(), "accumulation step"),
-            layout.global_size, ranks.islands_text(world_.size()), task_.place.device.str(),
+  log_.info("{} = global batch {}{}; {}, {} per rank", ranks.batch_text(world_.size(), "image"), ranks.global_size,
+            ranks.islands_text(world_.size()), task_.place.device.str(),
             base::counted(at::get_num_threads(), "thread"));
 }
 

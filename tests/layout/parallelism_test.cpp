@@ -46,6 +46,7 @@ TEST(Parallelism, TilesAreTheInnermostAxisAndSeeTheSameImages) {
   const Parallelism p{.zero_stage = 2, .global_size = 8, .dp_shard_size = 2, .tiles = 4};
   EXPECT_EQ(p.data_parallel_size(16), 4);
   EXPECT_EQ(p.viewers(16), "4 groups of 4 tiles");
+  EXPECT_EQ(p.batch_text(16, "image"), "4 groups of 4 tiles × 1 image × 2 accumulation steps");
   const Mesh mesh = p.mesh(16);
   EXPECT_EQ(mesh.ranks(0, Axis::spatial), (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(mesh.ranks(1, Axis::shard), (std::vector<int64_t>{1, 5}));
