@@ -5,6 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 
 namespace ddpm::base {
@@ -18,27 +20,27 @@ void refuse_others(const base::Json& json, const std::string& place, const Known
   }
 }
 
-bool among(std::initializer_list<std::string_view> keys, std::string_view key) {
+bool among(const std::vector<std::string_view>& keys, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
 }  // namespace
 
-JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
+JsonFields::JsonFields(const base::Json& json, std::string place, const std::vector<std::string_view>& keys,
                        Others others)
     : json_(json), place_(std::move(place)) {
   expect(keys);
   if (others == Others::refused) refuse_others(json, place_, [&](const auto& key) { return among(keys, key); });
 }
 
-JsonFields::JsonFields(const base::Json& json, std::string place, std::initializer_list<std::string_view> keys,
-                       std::initializer_list<std::string_view> optional)
+JsonFields::JsonFields(const base::Json& json, std::string place, const std::vector<std::string_view>& keys,
+                       const std::vector<std::string_view>& optional)
     : json_(json), place_(std::move(place)) {
   expect(keys);
   refuse_others(json, place_, [&](const auto& key) { return among(keys, key) || among(optional, key); });
 }
 
-void JsonFields::expect(std::initializer_list<std::string_view> keys) const {
+void JsonFields::expect(const std::vector<std::string_view>& keys) const {
   if (!json_.is_object()) throw base::OutputError("{}: is {}, wanted an object", place_, base::excerpt(json_));
   for (const std::string_view key : keys) {
     if (!json_.contains(key)) throw base::OutputError("{}: key '{}' is missing", place_, key);
@@ -55,6 +57,10 @@ void JsonFields::fail(std::string_view key, std::string_view wanted) const {
   throw base::OutputError("{}: '{}' is {}, wanted {}", place_, key, base::excerpt(at(key)), wanted);
 }
 
+void JsonFields::fail_unnamed(std::string_view key, const std::vector<std::string>& names) const {
+  fail(key, fmt::format("one of {}", fmt::join(names, ", ")));
+}
+
 const std::string& JsonFields::text(std::string_view key) const {
   if (!at(key).is_string()) fail(key, "a string");
   return at(key).get_ref<const std::string&>();
@@ -68,6 +74,11 @@ int64_t JsonFields::integer(std::string_view key, int64_t least, int64_t most) c
   const int64_t value = integer(key);
   if (value >= least && value <= most) return value;
   fail(key, least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
+}
+
+double JsonFields::number(std::string_view key) const {
+  if (!at(key).is_number()) fail(key, "a number");
+  return at(key).get<double>();
 }
 
 double JsonFields::number(std::string_view key, double least, double most) const {
@@ -91,6 +102,20 @@ const base::Json& JsonFields::array(std::string_view key) const {
 const base::Json& JsonFields::object(std::string_view key) const {
   if (!at(key).is_object()) fail(key, "an object");
   return at(key);
+}
+
+bool JsonFields::boolean(std::string_view key) const {
+  if (!at(key).is_boolean()) fail(key, "true or false");
+  return at(key).get<bool>();
+}
+
+const std::string& JsonFields::digest(std::string_view key) const {
+  constexpr std::size_t kDigits = 64;
+  const std::string& value = text(key);
+  if (value.size() != kDigits || value.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    fail(key, "a SHA-256 in lower-case hexadecimal");
+  }
+  return value;
 }
 
 base::DType JsonFields::dtype(std::string_view key) const {

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/json.h"
+#include "base/json_fields.h"
 #include "base/sha256.h"
 #include "comm/collectives.h"
-#include "data/json_object.h"
 
 namespace ddpm::data {
 
@@ -99,6 +99,35 @@ std::string text_of(const Path& sidecar) {
       file.string(), what, file.string());
 }
 
+/// What `json`, the first line of a file of sums, says. Throws OutputError (base/json_fields.h) or DatasetError.
+Adoption adoption_in(const base::Json& json, const std::string& origin) {
+  const base::JsonFields root(
+      json, origin,
+      {"format", "version", "file", "size", "arrays", "runs", "pieces", "digests", "table_sha256", "checksum"});
+  if (root.text("format") != kAdoptionFormat || root.integer("version", 0, kMaxEntries) != kAdoptionVersion) {
+    throw DatasetError("{}: format {} version {} is not known, {} version {} is; adopt the file again", origin,
+                       root.text("format"), root.integer("version", 0, kMaxEntries), kAdoptionFormat, kAdoptionVersion);
+  }
+  const auto count = [&](const char* key) { return static_cast<uint64_t>(root.integer(key, 0, kMaxEntries)); };
+  Adoption adoption{.file = root.text("file"),
+                    .size = static_cast<uint64_t>(root.integer("size", 0, kMaxBytes)),
+                    .arrays = {},
+                    .runs = count("runs"),
+                    .pieces = count("pieces"),
+                    .digests = count("digests"),
+                    .table_sha256 = root.digest("table_sha256")};
+  for (const base::Json& item : root.array("arrays")) {
+    const base::JsonFields array(item, origin + ": arrays", {"name", "bytes", "compared_on_read"});
+    adoption.arrays.push_back({.name = array.text("name"),
+                               .bytes = static_cast<uint64_t>(array.integer("bytes", 0, kMaxBytes)),
+                               .compared_on_read = array.boolean("compared_on_read")});
+  }
+  const std::string found = base::sha256_hex(dumped(described(adoption)));
+  if (found == root.digest("checksum")) return adoption;
+  throw DatasetError("{}: the SHA-256 of its first line is {}, {} was written; adopt the file again", origin, found,
+                     root.digest("checksum"));
+}
+
 }  // namespace
 
 Path adoption_of(const Path& file) { return file.string() + ".ddpm"; }
@@ -123,31 +152,7 @@ Adoption parse_adoption(std::string_view text, const std::string& origin) {
   } catch (const std::invalid_argument& error) {
     throw DatasetError("{}: {}; adopt the file again", origin, error.what());
   }
-  const JsonObject root(
-      json, origin,
-      {"format", "version", "file", "size", "arrays", "runs", "pieces", "digests", "table_sha256", "checksum"});
-  if (root.text("format") != kAdoptionFormat || root.integer("version", 0, kMaxEntries) != kAdoptionVersion) {
-    throw DatasetError("{}: format {} version {} is not known, {} version {} is; adopt the file again", origin,
-                       root.text("format"), root.integer("version", 0, kMaxEntries), kAdoptionFormat, kAdoptionVersion);
-  }
-  const auto count = [&](const char* key) { return static_cast<uint64_t>(root.integer(key, 0, kMaxEntries)); };
-  Adoption adoption{.file = root.text("file"),
-                    .size = static_cast<uint64_t>(root.integer("size", 0, kMaxBytes)),
-                    .arrays = {},
-                    .runs = count("runs"),
-                    .pieces = count("pieces"),
-                    .digests = count("digests"),
-                    .table_sha256 = root.digest("table_sha256")};
-  for (const base::Json& item : root.array("arrays")) {
-    const JsonObject array(item, origin + ": arrays", {"name", "bytes", "compared_on_read"});
-    adoption.arrays.push_back({.name = array.text("name"),
-                               .bytes = static_cast<uint64_t>(array.integer("bytes", 0, kMaxBytes)),
-                               .compared_on_read = array.boolean("compared_on_read")});
-  }
-  const std::string found = base::sha256_hex(dumped(described(adoption)));
-  if (found == root.digest("checksum")) return adoption;
-  throw DatasetError("{}: the SHA-256 of its first line is {}, {} was written; adopt the file again", origin, found,
-                     root.digest("checksum"));
+  return base::read_as<DatasetError>([&] { return adoption_in(json, origin); });
 }
 
 AdoptionTable::AdoptionTable(std::span<std::byte> bytes, const Adoption& adoption)

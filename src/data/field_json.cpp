@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/file_error.h"
 #include "base/named.h"
 #include "data/plain_text.h"
 #include "data/transform_json.h"
@@ -16,6 +17,7 @@ namespace ddpm::data {
 using base::DatasetError;
 using base::DType;
 using base::Json;
+using base::JsonFields;
 using base::OrderedJson;
 
 namespace {
@@ -30,47 +32,47 @@ OrderedJson to_json(const Variable& variable) {
   return {{"name", variable.name}, {"unit", variable.unit}, {"transform", to_json(variable.transform)}};
 }
 
-Normalization parse_map(const JsonObject& object) {
+Normalization parse_map(const JsonFields& object) {
   const Normalization map{.scale = object.number("scale"), .offset = object.number("offset")};
-  if (map.scale == 0.0) throw DatasetError("{}: \"scale\" is 0, images would vanish", object.where());
+  if (map.scale == 0.0) throw DatasetError("{}: \"scale\" is 0, images would vanish", object.place());
   return map;
 }
 
 /// A text of printable bytes, not too long; "" where that is allowed.
-std::string plain_text(const JsonObject& object, const char* key, bool may_be_empty) {
+std::string plain_text(const JsonFields& object, const char* key, bool may_be_empty) {
   std::string text = object.text(key);
   if ((text.empty() && !may_be_empty) || !is_plain(text)) {
-    throw DatasetError("{}: \"{}\" is {}, {} to {} printable bytes are wanted", object.where(), key,
-                       base::excerpt(object.at(key)), may_be_empty ? 0 : 1, kMaxNameBytes);
+    throw DatasetError("{}: \"{}\" is {}, {} to {} printable bytes are wanted", object.place(), key,
+                       base::excerpt(text), may_be_empty ? 0 : 1, kMaxNameBytes);
   }
   return text;
 }
 
-DType parse_dtype(const JsonObject& object) {
+DType parse_dtype(const JsonFields& object) {
   const std::string text = object.text("dtype");
   for (const DType dtype : {DType::u8, DType::f32, DType::i64}) {
     if (text == numpy_name(dtype)) return dtype;
   }
-  throw DatasetError("{}: \"dtype\" is \"{}\", uint8, float32 or int64 is wanted", object.where(), text);
+  throw DatasetError("{}: \"dtype\" is \"{}\", uint8, float32 or int64 is wanted", object.place(), text);
 }
 
-Variable parse_name(const JsonObject& object) {
+Variable parse_name(const JsonFields& object) {
   return {.name = plain_text(object, "name", false), .unit = plain_text(object, "unit", true), .transform = {}};
 }
 
 Variable parse_variable(const Json& json, const std::string& where) {
-  const JsonObject object(json, where, {"name", "unit", "transform"});
+  const JsonFields object(json, where, {"name", "unit", "transform"});
   Variable variable = parse_name(object);
-  variable.transform = parse_transform(object.at("transform"), where + ": transform");
+  variable.transform = parse_transform(object.object("transform"), where + ": transform");
   return variable;
 }
 
-std::vector<int64_t> parse_shape(const JsonObject& object) {
+std::vector<int64_t> parse_shape(const JsonFields& object) {
   std::vector<int64_t> shape;
   for (const Json& extent : object.array("shape")) {
     const bool fits = extent.is_number_integer() && extent.get<int64_t>() >= 1 && extent.get<int64_t>() <= kMaxSide;
     if (!fits) {
-      throw DatasetError("{}: \"shape\" holds {}, integers from 1 to {} are wanted", object.where(),
+      throw DatasetError("{}: \"shape\" holds {}, integers from 1 to {} are wanted", object.place(),
                          base::excerpt(extent), kMaxSide);
     }
     shape.push_back(extent.get<int64_t>());
@@ -79,12 +81,10 @@ std::vector<int64_t> parse_shape(const JsonObject& object) {
 }
 
 Field parse_field(const Json& json, const std::string& where) {
-  std::vector<std::string_view> keys = {"name", "role", "path", "shape", "dtype", "variables"};
-  const bool per_set = json.is_object() && json.contains(kPerSet);
-  if (per_set) keys.emplace_back(kPerSet);
-  const JsonObject object(json, where, keys);
+  const JsonFields object(json, where, {"name", "role", "path", "shape", "dtype", "variables"}, {kPerSet});
+  const bool per_set = object.has(kPerSet);
   Field field{.name = plain_text(object, "name", false),
-              .role = parse_named<FieldRole>(object, "role"),
+              .role = object.named<FieldRole>("role"),
               .path = plain_text(object, "path", false),
               .shape = parse_shape(object),
               .dtype = parse_dtype(object),
@@ -100,6 +100,26 @@ Field parse_field(const Json& json, const std::string& where) {
     field.variables.push_back(parse_variable(variable, fmt::format("{}: variable {}", where, field.variables.size())));
   }
   return field;
+}
+
+std::vector<Field> fields_of(const Json& list, const std::string& where_list) {
+  if (!list.is_array()) throw DatasetError("{}: an array of fields is wanted", where_list);
+  std::vector<Field> fields;
+  std::set<std::string> names;
+  std::set<std::string> paths;
+  std::set<FieldRole> roles;
+  for (const Json& item : list) {
+    const std::string where = fmt::format("{}: field {}", where_list, fields.size());
+    Field field = parse_field(item, where);
+    expect_usable(field, where);
+    if (!names.insert(field.name).second || !paths.insert(field.path).second || !roles.insert(field.role).second) {
+      throw DatasetError("{}: \"{}\" has the name, path or role of a field before it", where, field.name);
+    }
+    fields.push_back(std::move(field));
+  }
+  if (!roles.contains(FieldRole::image)) throw DatasetError("{}: no field has the role image", where_list);
+  expect_fitting(fields, where_list);
+  return fields;
 }
 
 }  // namespace
@@ -120,26 +140,8 @@ OrderedJson to_json(const std::vector<Field>& fields) {
   return list;
 }
 
-std::vector<Field> parse_fields(const JsonObject& root) { return parse_field_list(root.array("fields"), root.where()); }
-
-std::vector<Field> parse_field_list(const Json& list, const std::string& where_list) {
-  if (!list.is_array()) throw DatasetError("{}: an array of fields is wanted", where_list);
-  std::vector<Field> fields;
-  std::set<std::string> names;
-  std::set<std::string> paths;
-  std::set<FieldRole> roles;
-  for (const Json& item : list) {
-    const std::string where = fmt::format("{}: field {}", where_list, fields.size());
-    Field field = parse_field(item, where);
-    expect_usable(field, where);
-    if (!names.insert(field.name).second || !paths.insert(field.path).second || !roles.insert(field.role).second) {
-      throw DatasetError("{}: \"{}\" has the name, path or role of a field before it", where, field.name);
-    }
-    fields.push_back(std::move(field));
-  }
-  if (!roles.contains(FieldRole::image)) throw DatasetError("{}: no field has the role image", where_list);
-  expect_fitting(fields, where_list);
-  return fields;
+std::vector<Field> parse_field_list(const Json& list, const std::string& where) {
+  return base::read_as<DatasetError>([&] { return fields_of(list, where); });
 }
 
 OrderedJson names_json(const std::vector<Variable>& variables) {
@@ -150,11 +152,14 @@ OrderedJson names_json(const std::vector<Variable>& variables) {
 
 std::vector<Variable> parse_names(const Json& list, const std::string& where) {
   if (!list.is_array()) throw DatasetError("{}: an array of variables is wanted", where);
-  std::vector<Variable> variables;
-  for (const Json& item : list) {
-    variables.push_back(parse_name({item, fmt::format("{}: variable {}", where, variables.size()), {"name", "unit"}}));
-  }
-  return variables;
+  return base::read_as<DatasetError>([&] {
+    std::vector<Variable> variables;
+    for (const Json& item : list) {
+      const std::string place = fmt::format("{}: variable {}", where, variables.size());
+      variables.push_back(parse_name({item, place, {"name", "unit"}}));
+    }
+    return variables;
+  });
 }
 
 void put_image(OrderedJson& json, const ImageFormat& format, const Normalization& normalization) {
@@ -166,29 +171,29 @@ void put_image(OrderedJson& json, const ImageFormat& format, const Normalization
   json["normalization"] = to_json(normalization);
 }
 
-ImageFormat parse_image(const JsonObject& root) {
+ImageFormat parse_image(const JsonFields& root) {
   ImageFormat image{.height = root.integer("height", 1, kMaxSide),
                     .width = root.integer("width", 1, kMaxSide),
                     .channels = root.integer("channels", 1, kMaxChannels),
                     .dtype = parse_dtype(root),
-                    .depth = root.contains("depth") ? root.integer("depth", 1, kMaxSide) : 0};
+                    .depth = root.has("depth") ? root.integer("depth", 1, kMaxSide) : 0};
   const double elements = static_cast<double>(std::max<int64_t>(1, image.depth)) * static_cast<double>(image.height) *
                           static_cast<double>(image.width) * static_cast<double>(image.channels);
   if (elements > static_cast<double>(kMaxImageElements)) {
-    throw DatasetError("{}: images of {} × {} are larger than {} elements", root.where(), size_text(image),
+    throw DatasetError("{}: images of {} × {} are larger than {} elements", root.place(), size_text(image),
                        image.channels, kMaxImageElements);
   }
   if (image.dtype == DType::i64) {
-    throw DatasetError("{}: \"dtype\" is \"int64\", uint8 or float32 is wanted", root.where());
+    throw DatasetError("{}: \"dtype\" is \"int64\", uint8 or float32 is wanted", root.place());
   }
   return image;
 }
 
-Normalization parse_normalization(const JsonObject& root, DType dtype) {
-  const JsonObject object(root.at("normalization"), root.where() + ": normalization", {"scale", "offset"});
+Normalization parse_normalization(const JsonFields& root, DType dtype) {
+  const JsonFields object(root.object("normalization"), root.place() + ": normalization", {"scale", "offset"});
   const Normalization map = parse_map(object);
   if (dtype == DType::u8 && map != Normalization::of(DType::u8)) {
-    throw DatasetError("{}: uint8 images are always x / 127.5 - 1, not x * {} + {}", object.where(), map.scale,
+    throw DatasetError("{}: uint8 images are always x / 127.5 - 1, not x * {} + {}", object.place(), map.scale,
                        map.offset);
   }
   return map;

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json.h"
+#include "base/json_fields.h"
 #include "base/sha256.h"
 #include "data/field_json.h"
-#include "data/json_object.h"
 
 namespace ddpm::data {
 
@@ -17,6 +17,7 @@ namespace {
 
 using base::DatasetError;
 using base::Json;
+using base::JsonFields;
 using base::OrderedJson;
 
 // Limits that no real set reaches; they keep every product below far from overflow.
@@ -63,14 +64,14 @@ OrderedJson description_of(const DatasetInfo& info, int64_t version = kFormatVer
   return json;
 }
 
-std::vector<ChannelStatistics> parse_statistics(const JsonObject& root, int64_t channels) {
+std::vector<ChannelStatistics> parse_statistics(const JsonFields& root, int64_t channels) {
   std::vector<ChannelStatistics> all;
   for (const Json& item : root.array("statistics")) {
-    const JsonObject s(item, root.where() + ": statistics", {"mean", "std", "min", "max"});
+    const JsonFields s(item, root.place() + ": statistics", {"mean", "std", "min", "max"});
     all.push_back({.mean = s.number("mean"), .std = s.number("std"), .min = s.number("min"), .max = s.number("max")});
   }
   if (std::ssize(all) != channels) {
-    throw DatasetError("{}: statistics of {} channels, {} are wanted", root.where(), all.size(), channels);
+    throw DatasetError("{}: statistics of {} channels, {} are wanted", root.place(), all.size(), channels);
   }
   return all;
 }
@@ -92,7 +93,7 @@ bool fills(const ShardInfo& shard, const std::vector<Field>& fields) {
 }
 
 ShardInfo parse_shard(const Json& json, const std::string& where, const std::vector<Field>& fields) {
-  const JsonObject object(json, where, {"file", "first", "count", "size", "sha256", "header_size", "header_sha256"});
+  const JsonFields object(json, where, {"file", "first", "count", "size", "sha256", "header_size", "header_sha256"});
   ShardInfo shard{.file = object.text("file"),
                   .first = object.integer("first", 0, kMaxImages),
                   .count = object.integer("count", 0, kMaxImages),
@@ -113,12 +114,12 @@ ShardInfo parse_shard(const Json& json, const std::string& where, const std::vec
   return shard;
 }
 
-std::vector<ShardInfo> parse_shards(const JsonObject& root, int64_t count, const std::vector<Field>& fields) {
+std::vector<ShardInfo> parse_shards(const JsonFields& root, int64_t count, const std::vector<Field>& fields) {
   std::vector<ShardInfo> shards;
   std::set<std::string> names;
   int64_t next = 0;
   for (const Json& item : root.array("shards")) {
-    const std::string where = fmt::format("{}: shard {}", root.where(), shards.size());
+    const std::string where = fmt::format("{}: shard {}", root.place(), shards.size());
     shards.push_back(parse_shard(item, where, fields));
     if (shards.back().first != next) {
       throw DatasetError("{}: \"first\" is {}, after the shards before it {} is wanted", where, shards.back().first,
@@ -130,25 +131,55 @@ std::vector<ShardInfo> parse_shards(const JsonObject& root, int64_t count, const
     next += shards.back().count;  // both far below overflow: the sum stays within count + kMaxImages
     if (next > count) break;
   }
-  if (next != count) throw DatasetError("{}: \"count\" is {}, the shards hold {}", root.where(), count, next);
+  if (next != count) throw DatasetError("{}: \"count\" is {}, the shards hold {}", root.place(), count, next);
   return shards;
 }
 
 /// The fields, which version 1 had no list of; in later ones the list and the older keys must agree.
-std::vector<Field> parse_either_fields(const JsonObject& root, bool without_list) {
+std::vector<Field> parse_either_fields(const JsonFields& root, bool without_list) {
   const ImageFormat image = parse_image(root);
   const Normalization normalization = parse_normalization(root, image.dtype);
   const bool has_labels = root.boolean("has_labels");
   if (without_list) return image_fields(image, normalization, has_labels);
   DatasetInfo listed;
-  listed.fields = parse_fields(root);
+  listed.fields = parse_field_list(root.array("fields"), root.place());
   if (listed.image() != image || listed.normalization() != normalization || listed.has_labels() != has_labels) {
     throw DatasetError(
         "{}: \"fields\" says another thing of images or labels than \"height\", \"width\", \"channels\", \"dtype\", "
         "\"normalization\" and \"has_labels\" do",
-        root.where());
+        root.place());
   }
   return std::move(listed.fields);
+}
+
+/// The description of a set in `json`. Throws OutputError (base/json_fields.h) or DatasetError.
+DatasetInfo info_of(const Json& json, const std::string& origin) {
+  // The version first: a newer one may have other keys.
+  if (!json.is_object() || !json.contains("format") || json["format"] != "ddpm-dataset" || !json.contains("version")) {
+    throw DatasetError("{}: this is not the description of a dataset", origin);
+  }
+  const Json& version = json["version"];
+  if (version != 1 && version != kFormatVersion) {
+    throw DatasetError("{}: format version {}, this program reads versions 1 to {}", origin, base::excerpt(version),
+                       kFormatVersion);
+  }
+  std::vector<std::string_view> keys = {"format",     "version", "count",         "height",     "width",
+                                        "channels",   "dtype",   "normalization", "has_labels", "class_names",
+                                        "statistics", "shards",  "checksum"};
+  if (version != 1) keys.emplace_back("fields");
+  const JsonFields root(json, origin, keys, {"depth", kAlignment});  // only volumes have a depth
+  DatasetInfo info;
+  info.count = root.integer("count", 1, kMaxImages);
+  info.fields = parse_either_fields(root, version == 1);
+  info.class_names = base::to_texts(root.array("class_names"), origin + ": 'class_names'");
+  info.statistics = parse_statistics(root, info.image().channels);
+  if (root.has(kAlignment)) info.alignment = root.integer(kAlignment, kLeastAlignment, kMostAlignment);
+  info.shards = parse_shards(root, info.count, info.fields);
+  // Taken over the canonical text of what was understood: nothing that was read can differ from what was written.
+  if (root.text("checksum") != base::sha256_hex(description_of(info, version.get<int64_t>()).dump())) {
+    throw DatasetError("{}: its checksum does not match; the file was changed or damaged", origin);
+  }
+  return info;
 }
 
 }  // namespace
@@ -187,35 +218,7 @@ std::string to_json_text(const DatasetInfo& info) {
 
 DatasetInfo parse_dataset_info(std::string_view text, const std::string& origin) {
   const Json json = parse_or_throw(text, origin);
-  // The version first: a newer one may have other keys.
-  if (!json.is_object() || !json.contains("format") || json["format"] != "ddpm-dataset" || !json.contains("version")) {
-    throw DatasetError("{}: this is not the description of a dataset", origin);
-  }
-  const Json& version = json["version"];
-  if (version != 1 && version != kFormatVersion) {
-    throw DatasetError("{}: format version {}, this program reads versions 1 to {}", origin, base::excerpt(version),
-                       kFormatVersion);
-  }
-  std::vector<std::string_view> keys = {"format",     "version", "count",         "height",     "width",
-                                        "channels",   "dtype",   "normalization", "has_labels", "class_names",
-                                        "statistics", "shards",  "checksum"};
-  if (version != 1) keys.emplace_back("fields");
-  if (json.contains("depth")) keys.emplace_back("depth");  // only volumes have it
-  const bool aligned = json.contains(kAlignment);
-  if (aligned) keys.emplace_back(kAlignment);
-  const JsonObject root(json, origin, keys);
-  DatasetInfo info;
-  info.count = root.integer("count", 1, kMaxImages);
-  info.fields = parse_either_fields(root, version == 1);
-  for (const Json& name : root.array("class_names")) info.class_names.push_back(root.text(name, "class_names"));
-  info.statistics = parse_statistics(root, info.image().channels);
-  if (aligned) info.alignment = root.integer(kAlignment, kLeastAlignment, kMostAlignment);
-  info.shards = parse_shards(root, info.count, info.fields);
-  // Taken over the canonical text of what was understood: nothing that was read can differ from what was written.
-  if (root.text("checksum") != base::sha256_hex(description_of(info, version.get<int64_t>()).dump())) {
-    throw DatasetError("{}: its checksum does not match; the file was changed or damaged", origin);
-  }
-  return info;
+  return base::read_as<DatasetError>([&] { return info_of(json, origin); });
 }
 
 DatasetInfo read_dataset_info(const Path& folder) {

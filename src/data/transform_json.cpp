@@ -8,15 +8,16 @@
 
 #include "base/base64.h"
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "base/named.h"
 #include "base/sha256.h"
 #include "data/field.h"
-#include "data/json_object.h"
 
 namespace ddpm::data {
 
 using base::DatasetError;
 using base::Json;
+using base::JsonFields;
 using base::OrderedJson;
 
 namespace {
@@ -27,11 +28,11 @@ constexpr const char* kSides = "sides";
 
 std::string text_of(const std::vector<float>& numbers) { return base::to_base64(std::as_bytes(std::span(numbers))); }
 
-std::vector<double> parse_points(const JsonObject& object, const char* key) {
+std::vector<double> parse_points(const JsonFields& object, const char* key) {
   std::vector<double> numbers;
   for (const Json& number : object.array(key)) {
     if (!number.is_number() || numbers.size() == kMostPoints) {
-      throw DatasetError("{}: \"{}\" holds {}, at most {} numbers are wanted", object.where(), key,
+      throw DatasetError("{}: \"{}\" holds {}, at most {} numbers are wanted", object.place(), key,
                          base::excerpt(number), kMostPoints);
     }
     numbers.push_back(number.get<double>());
@@ -39,12 +40,12 @@ std::vector<double> parse_points(const JsonObject& object, const char* key) {
   return numbers;
 }
 
-std::vector<int64_t> parse_sides(const JsonObject& object) {
+std::vector<int64_t> parse_sides(const JsonFields& object) {
   std::vector<int64_t> sides;
   for (const Json& side : object.array(kSides)) {
     const bool fits = side.is_number_integer() && side.get<int64_t>() >= 1 && side.get<int64_t>() <= kMaxSide;
     if (!fits || sides.size() == 3) {
-      throw DatasetError("{}: \"{}\" holds {}, two or three integers from 1 to {} are wanted", object.where(), kSides,
+      throw DatasetError("{}: \"{}\" holds {}, two or three integers from 1 to {} are wanted", object.place(), kSides,
                          base::excerpt(side), kMaxSide);
     }
     sides.push_back(side.get<int64_t>());
@@ -53,12 +54,12 @@ std::vector<int64_t> parse_sides(const JsonObject& object) {
 }
 
 /// A float32 number for each of so many points.
-std::vector<float> parse_numbers(const JsonObject& object, const char* key, int64_t points) {
+std::vector<float> parse_numbers(const JsonFields& object, const char* key, int64_t points) {
   const auto bytes = base::from_base64(object.text(key));
-  if (!bytes) throw DatasetError("{}: \"{}\" is not base64", object.where(), key);
+  if (!bytes) throw DatasetError("{}: \"{}\" is not base64", object.place(), key);
   const uint64_t wanted = static_cast<uint64_t>(points) * sizeof(float);
   if (bytes->size() != wanted) {
-    throw DatasetError("{}: \"{}\" holds {} bytes, {} are wanted: a float32 for each of {} points", object.where(), key,
+    throw DatasetError("{}: \"{}\" holds {} bytes, {} are wanted: a float32 for each of {} points", object.place(), key,
                        bytes->size(), wanted, points);
   }
   std::vector<float> numbers(bytes->size() / sizeof(float));
@@ -66,7 +67,7 @@ std::vector<float> parse_numbers(const JsonObject& object, const char* key, int6
   return numbers;
 }
 
-Transform parse_grid(const JsonObject& object, const TransformNumbers& keys) {
+Transform parse_grid(const JsonFields& object, const TransformNumbers& keys) {
   PointScales scales{.sides = parse_sides(object), .mean = {}, .std = {}};
   const int64_t points = scales.points();
   scales.mean = parse_numbers(object, keys.first, points);
@@ -108,13 +109,11 @@ OrderedJson short_json(const Transform& grid) {
 
 Transform parse_transform(const Json& json, const std::string& where) {
   // The type first: the other keys follow from it.
-  const bool typed = json.is_object() && json.contains("type");
-  const Json only_type = typed ? Json{{"type", json["type"]}} : json;
-  const auto type = parse_named<TransformType>(JsonObject(only_type, where, {"type"}), "type");
+  const auto type = JsonFields(json, where, {"type"}, JsonFields::Others::ignored).named<TransformType>("type");
   const TransformNumbers keys = numbers_of(type);
   std::vector<std::string_view> known = {"type", keys.first, keys.second};
   if (type == TransformType::grid) known.emplace_back(kSides);
-  const JsonObject object(json, where, known);
+  const JsonFields object(json, where, known);
   if (type == TransformType::grid) return parse_grid(object, keys);
   if (type == TransformType::quantile) return {parse_points(object, keys.first), parse_points(object, keys.second)};
   return {type, object.number(keys.first), object.number(keys.second)};

@@ -15,8 +15,8 @@ base::OrderedJson to_json(const Transform& transform);
 /// A grid for people: "mean" and "std" each are {"float32_values": 4096, "sha256": "…"}, of what base64 would hold.
 base::OrderedJson short_json(const Transform& grid);
 
-/// The strict reverse of to_json(). Throws DatasetError, which `where` begins, for what is not such an object. Whether
-/// the numbers make a map, Transform::problem() says.
+/// The strict reverse of to_json(). Throws OutputError (base/json_fields.h) or DatasetError, which `where` begins, for
+/// what is not such an object. Whether the numbers make a map, Transform::problem() says.
 Transform parse_transform(const base::Json& json, const std::string& where);
 
 }  // namespace ddpm::data

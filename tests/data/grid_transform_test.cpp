@@ -97,16 +97,16 @@ TEST(GridTransform, WhatIsNoGridIsRefused) {
     return refusal(json);
   };
   EXPECT_THAT(edited("mean", "AAAA*"), HasSubstr("\"mean\" is not base64"));
-  EXPECT_THAT(edited("mean", OrderedJson::array({1.0})), HasSubstr("a string is wanted"));
+  EXPECT_THAT(edited("mean", OrderedJson::array({1.0})), HasSubstr("wanted a string"));
   EXPECT_THAT(edited("sides", {3, 2}), HasSubstr("its transform is a grid of 3 × 2 points, 2 × 3 are wanted"));
   EXPECT_THAT(edited("sides", {1, 2, 3}), HasSubstr("a grid of 1 × 2 × 3 points"));
   EXPECT_THAT(edited("sides", {1, 1, 2, 3}), HasSubstr("\"sides\" holds 3, two or three integers"));
   EXPECT_THAT(edited("sides", {0, 3}), HasSubstr("\"sides\" holds 0"));
   EXPECT_THAT(edited("sides", {65536, 65536}), HasSubstr("17179869184 are wanted"));
-  EXPECT_THAT(edited("scale", 1.0), HasSubstr("unknown key \"scale\""));
+  EXPECT_THAT(edited("scale", 1.0), HasSubstr("unknown key 'scale'"));
   OrderedJson lacking = to_json(Transform(scales()));
   lacking.erase("sides");
-  EXPECT_THAT(refusal(lacking), HasSubstr("key \"sides\" is missing"));
+  EXPECT_THAT(refusal(lacking), HasSubstr("key 'sides' is missing"));
 }
 
 TEST(GridTransform, HasALimitOfPoints) {
