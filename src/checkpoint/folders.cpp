@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/sha256.h"
 #include "checkpoint/lock_lease.h"
 #include "checkpoint/run_files.h"
@@ -71,10 +72,9 @@ std::optional<int64_t> step_of_candidate(std::string_view name) {
 base::Path meant_step_folder(const base::FileSystem& files, const base::Path& path) {
   const std::string name = path.filename().string();
   if (!name.starts_with(kStepPrefix) || files.exists(path)) return path;
-  int64_t step = -1;
-  const auto [end, error] = std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
-  if (error != std::errc{} || end != name.data() + name.size() || step < 0) return path;
-  base::Path whole = path.parent_path() / step_folder_name(step);
+  const auto step = base::parse_number<int64_t>(std::string_view(name).substr(kStepPrefix.size()));
+  if (!step || *step < 0) return path;
+  base::Path whole = path.parent_path() / step_folder_name(*step);
   return files.exists(whole) ? whole : path;
 }
 

@@ -1,7 +1,6 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -11,25 +10,17 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace ddpm::cli {
 namespace {
-
-/// Reads all of `text`.
-template <typename T>
-std::optional<T> parse(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 CLI::Validator validator(const IntegerRange& range) { return CLI::Range(range.min, range.max); }
 
 /// Unlike CLI::Range, which compares with its bounds, this refuses a NaN.
 CLI::Validator validator(const NumberRange& range) {
   const auto refusal = [range](const std::string& text) {
-    const auto value = parse<double>(text);
+    const auto value = base::parse_number<double>(text);
     if (value && *value >= range.min && *value <= range.max) return std::string();
     return fmt::format("{} is not a number from {} to {}", text, range.min, range.max);
   };
@@ -41,7 +32,7 @@ CLI::Validator validator(const PositiveNumber& /*unit*/) { return CLI::PositiveN
 /// CLI::Range would take a number beyond all integers for the largest one.
 CLI::Validator validator(const SeedRange& /*unit*/) {
   const auto refusal = [](const std::string& text) {
-    if (parse<int64_t>(text).value_or(-1) >= 0) return std::string();
+    if (base::parse_number<int64_t>(text).value_or(-1) >= 0) return std::string();
     return fmt::format("{} is not an integer from 0 to {}", text, std::numeric_limits<int64_t>::max());
   };
   return {refusal, "SEED"};

@@ -1,7 +1,6 @@
 #include "comm/launch.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <fstream>
@@ -12,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/parent_launcher.h"
+#include "base/parse_number.h"
 #include "comm/mpi_library.h"
 
 namespace ddpm::comm {
@@ -48,10 +48,7 @@ bool is_told(const Told& told, const Environment& environment) {
 }
 
 std::optional<int> number_in(const Environment& environment, const char* variable) {
-  const std::string text = environment(variable).value_or("");
-  int number = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc()) return std::nullopt;
-  return number;
+  return base::parse_number<int>(environment(variable).value_or(""));
 }
 
 /// How many ranks there are, by a variable.
@@ -144,10 +141,8 @@ std::string launcher_name(const Environment& environment) {
 double seconds_of(const Environment& environment, const std::string& variable, double otherwise) {
   const std::string text = environment(variable).value_or("");
   if (text.empty()) return otherwise;
-  double seconds = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (whole && seconds >= 0.0 && std::isfinite(seconds)) return seconds;
+  const auto seconds = base::parse_number<double>(text);
+  if (seconds && *seconds >= 0.0 && std::isfinite(*seconds)) return *seconds;
   throw base::ConfigError("{} = {}: seconds are wanted, 0 for no limit", variable, text);
 }
 

@@ -1,13 +1,13 @@
 #include "data/variable_request.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "base/shortened.h"
 #include "data/field.h"
 #include "data/plain_text.h"
@@ -55,14 +55,9 @@ std::vector<Word> words_of(std::string_view text, std::string_view key) {
 
 VariableRequest::Choice parse_choice(const Word& word, std::string_view text, std::string_view key) {
   if (word.equals == kNowhere) refuse(text, key);
-  VariableRequest::Choice choice{.axis = word.text.substr(0, word.equals)};
-  const char* begin = word.text.data() + word.equals + 1;
-  const char* end = word.text.data() + word.text.size();
-  const auto [stop, problem] = std::from_chars(begin, end, choice.value);
-  if (choice.axis.empty() || begin == end || problem != std::errc() || stop != end || !std::isfinite(choice.value)) {
-    refuse(text, key);
-  }
-  return choice;
+  const auto value = base::parse_number<double>(std::string_view(word.text).substr(word.equals + 1));
+  if (word.equals == 0 || !value || !std::isfinite(*value)) refuse(text, key);
+  return {.axis = word.text.substr(0, word.equals), .value = *value};
 }
 
 }  // namespace

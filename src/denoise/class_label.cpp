@@ -1,22 +1,16 @@
 #include "denoise/class_label.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "config/resolve.h"
 
 namespace ddpm::denoise {
 namespace {
-
-std::optional<int64_t> number_in(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 [[noreturn]] void refuse(const std::string& text, const std::vector<std::string>& names) {
   if (names.empty()) {
@@ -40,7 +34,7 @@ int64_t class_of(const std::string& text, const std::vector<std::string>& names,
   const auto found = std::find(names.begin(), names.end(), text);
   const bool is_name = found != names.end();
   const int64_t named = found - names.begin();
-  const std::optional<int64_t> number = number_in(text);
+  const std::optional<int64_t> number = base::parse_number<int64_t>(text);
   if (!number && !is_name) refuse(text, names);
   const bool is_class = number && *number >= 0 && *number < std::ssize(names);
   if (!number || (is_name && !is_class)) return named;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace ddpm::eval {
 namespace {
@@ -68,14 +68,12 @@ void read_coupling(const Kind& kind, const std::string& part, TheoryName& theory
     throw ConfigError("--exact {}: \"{}\", wanted {} with a number, as in {}=0.5", theory.text, part,
                       names_of_couplings(kind), kind.couplings.front().name);
   }
-  double value = 0.0;
-  const char* const end = part.data() + part.size();
-  const auto [stop, error] = std::from_chars(part.data() + sign + 1, end, value);
-  if (error != std::errc() || stop != end || !(value >= coupling->least && value <= coupling->most)) {
+  const auto value = base::parse_number<double>(std::string_view(part).substr(sign + 1));
+  if (!value || !(*value >= coupling->least && *value <= coupling->most)) {
     throw ConfigError("--exact {}: {} is not a number from {} to {}", theory.text, part, coupling->least,
                       coupling->most);
   }
-  if (!theory.couplings.emplace(name, value).second) {
+  if (!theory.couplings.emplace(name, *value).second) {
     throw ConfigError("--exact {}: {} is there twice", theory.text, name);
   }
 }

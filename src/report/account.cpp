@@ -1,11 +1,11 @@
 #include "report/account.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include <fmt/ranges.h>
 
+#include "base/parse_number.h"
 #include "base/program_output.h"
 
 namespace ddpm::report {
@@ -27,11 +27,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-double number_in(std::string_view text) {
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : 0.0;
-}
+double number_in(std::string_view text) { return base::parse_number<double>(text).value_or(0.0); }
 
 /// Slurm writes 0 where no energy was measured, or a number near 2^64.
 std::optional<double> joules_in(std::string_view text) {

@@ -1,13 +1,12 @@
 #include "run/weight_choice.h"
 
-#include <charconv>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/parse_number.h"
 #include "optim/post_hoc.h"
 
 namespace ddpm::run {
@@ -15,18 +14,16 @@ namespace ddpm::run {
 WeightChoice WeightChoice::parse(const std::string& text, const std::string& option) {
   if (text == kRawWeights) return {};
   if (text == kFirstAverage) return {.ema = 0};
-  if (text.starts_with("ema:")) {
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(text.data() + 4, text.data() + text.size(), index);
-    if (error == std::errc{} && end == text.data() + text.size()) return {.ema = index};
-  }
+  constexpr std::string_view kAverage = "ema:";
   constexpr std::string_view kLength = "length:";
-  if (text.starts_with(kLength)) {
-    double length = 0.0;
-    const auto [end, error] = std::from_chars(text.data() + kLength.size(), text.data() + text.size(), length);
-    if (error == std::errc{} && end == text.data() + text.size() && length >= optim::kLeastLength &&
-        length <= optim::kGreatestLength) {
-      return {.relative_length = length};
+  const std::string_view view = text;
+  if (view.starts_with(kAverage)) {
+    if (const auto index = base::parse_number<std::size_t>(view.substr(kAverage.size()))) return {.ema = *index};
+  }
+  if (view.starts_with(kLength)) {
+    const auto length = base::parse_number<double>(view.substr(kLength.size()));
+    if (length && *length >= optim::kLeastLength && *length <= optim::kGreatestLength) {
+      return {.relative_length = *length};
     }
   }
   throw base::ConfigError("{} {}: raw, ema, ema:I (I from 0) or length:S (S from {} to {}) is wanted", option, text,

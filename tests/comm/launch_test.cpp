@@ -100,6 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"batch_shell_of_one_task", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, 1, nullptr},
         Case{"batch_shell_without_task_count", {{"SLURM_PROCID", "0"}}, 1, nullptr},
         Case{"unreadable_task_count", {{"SLURM_NTASKS", ""}}, 1, nullptr},
+        Case{"task_count_that_is_no_number", {{"SLURM_NTASKS", "4x"}}, 1, nullptr},
         Case{"mpirun_of_one_rank_in_a_job", with(kBatchShell, {{"OMPI_COMM_WORLD_SIZE", "1"}}), 1, nullptr},
         Case{"mpirun_whose_orted_srun_started", with(step("2"), {{"OMPI_COMM_WORLD_SIZE", "8"}}), 8, nullptr},
         Case{"unknown_launcher_in_a_job", kBatchShell, 4, nullptr}),

@@ -1,26 +1,19 @@
 #include "data/prepare/bad_limit.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "base/parse_number.h"
 
 namespace ddpm::data::prepare {
 namespace {
 
-template <typename T>
-std::optional<T> number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 std::optional<double> percentage_of(std::string_view text) {
   if (!text.ends_with('%')) return std::nullopt;
-  const auto value = number<double>(text.substr(0, text.size() - 1));
+  const auto value = base::parse_number<double>(text.substr(0, text.size() - 1));
   return value && *value >= 0.0 && *value <= 100.0 ? value : std::nullopt;
 }
 
@@ -38,7 +31,7 @@ BadLimit::BadLimit(std::string_view text) : text_(text), limited_(true) {
     value_ = *share;
     return;
   }
-  const auto count = number<int64_t>(text);
+  const auto count = base::parse_number<int64_t>(text);
   if (!count || *count < 0) {
     throw base::ConfigError("--max-bad {}: wanted a number of pictures such as 12, or a percentage such as 0.5%", text);
   }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
+#include "base/parse_number.h"
 #include "data/prepare/endings.h"
 #include "data/prepare/packed_fields.h"
 
@@ -57,12 +58,9 @@ std::vector<Line> parse_lines(std::string_view text, const base::Path& path) {
   return lines;
 }
 
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (!whole || value < 0 || value > kLargestLabel) return std::nullopt;
-  return value;
+std::optional<int64_t> class_in(std::string_view text) {
+  const auto value = base::parse_number<int64_t>(text);
+  return value && *value >= 0 && *value <= kLargestLabel ? value : std::nullopt;
 }
 
 /// Whether it is a number of any kind, perhaps with spaces around it.
@@ -76,8 +74,7 @@ bool looks_like_number(std::string_view text) {
 
 /// Whether all labels are numbers of classes. An odd one among numbers must not make names of all the others.
 bool are_classes(const std::vector<Line>& lines, const base::Path& path) {
-  const auto odd =
-      std::ranges::find_if_not(lines, [](const Line& line) { return whole_number(*line.label).has_value(); });
+  const auto odd = std::ranges::find_if_not(lines, [](const Line& line) { return class_in(*line.label).has_value(); });
   if (odd == lines.end()) return true;
   if (!std::ranges::all_of(lines, [](const Line& line) { return looks_like_number(*line.label); })) return false;
   throw base::DatasetError(
