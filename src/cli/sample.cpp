@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/named.h"
+#include "base/product.h"
 #include "base/sha256.h"
 #include "cli/model_options.h"
 #include "cli/ranges.h"
@@ -220,7 +221,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
 
 /// A dataset's bytes must not depend on --batch. `sides`: of what the model sees at once.
 void take_fixed_groups(SampleArguments& options, const std::vector<int64_t>& sides, const Context& context) {
-  const int64_t group = denoise::largest_group(denoise::pixels_of(sides));
+  const int64_t group = denoise::largest_group(base::product_of(sides));
   if (options.sampling.batch < group) {
     context.log.warn(
         "--batch {} is not used: a dataset's samples are computed by groups that follow from their number and size, {} "

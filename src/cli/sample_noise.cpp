@@ -2,23 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
-#include <numeric>
 
 #include <ATen/ops/empty.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/product.h"
 #include "observe/npy.h"
 
 namespace ddpm::cli {
 namespace {
 
 /// The elements of one image of an array [count, C, ...].
-int64_t elements_of(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin() + 1, shape.end(), int64_t{1}, std::multiplies<>());
-}
+int64_t elements_of(const std::vector<int64_t>& shape) { return base::product_of(std::span(shape).subspan(1)); }
 
 /// Checks the whole array before any work, since one value that is not finite spoils its whole picture.
 void check_finite(observe::NpyReader& reader, const std::string& path, const std::vector<int64_t>& shape) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <numeric>
 
 #include <ATen/ops/cat.h>
 #include <fmt/ranges.h>
@@ -11,6 +9,7 @@
 #include "base/disk_space.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/product.h"
 #include "data/format.h"
 #include "data/writer.h"
 #include "denoise/stored_images.h"
@@ -151,7 +150,7 @@ void check_place(const base::FileSystem& files, const base::Path& path) {
 /// A file of such numbers has room at `path`, without compression.
 void expect_room(const base::FileSystem& files, const base::Path& path, const std::vector<int64_t>& shape,
                  base::DType dtype) {
-  const uint64_t numbers = std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+  const auto numbers = static_cast<uint64_t>(base::product_of(shape));
   base::expect_room(files, base::parent_of(path), numbers * base::size_of(dtype), "--output " + path.string());
 }
 

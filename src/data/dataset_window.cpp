@@ -1,10 +1,10 @@
 // Reading windows of images, and what vouches for them.
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/product.h"
 #include "data/dataset_state.h"
 
 namespace ddpm::data {
@@ -68,8 +68,7 @@ BlockMasks Dataset::State::masks_of(int64_t image, const WindowPlace& window) co
   const std::size_t at = info.find(FieldRole::mask);
   if (at == info.fields.size()) return {};
   return [this, at, image, window] {
-    std::vector<std::byte> masks(static_cast<std::size_t>(
-        std::accumulate(window.extent.begin(), window.extent.end(), int64_t{1}, std::multiplies<>())));
+    std::vector<std::byte> masks(static_cast<std::size_t>(base::product_of(window.extent)));
     if (at < fields.size()) {
       read_window(at, image, window, masks);
       return masks;

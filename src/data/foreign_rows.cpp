@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/product.h"
 
 namespace ddpm::data {
 namespace {
@@ -16,10 +16,6 @@ using Kind = AxisUse::Kind;
 
 /// Rows are read together up to so many bytes of them.
 constexpr int64_t kTogetherBytes = int64_t{32} << 20;
-
-int64_t product(std::span<const int64_t> extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
-}
 
 /// The last loop runs fastest.
 void copy(std::span<const Loop> loops, const float* from, float* to) {
@@ -78,7 +74,7 @@ std::vector<std::byte> read_stored(const ForeignPart& part, ArrayBox box) {
 ForeignRows::ForeignRows(std::vector<ForeignPart> parts, Form form)
     : parts_(std::move(parts)), form_(std::move(form)), shape_(form_.sides), rows_along_(form_.samples) {
   if (!rows_along_.empty()) rows_along_.back() = std::max<int64_t>(0, rows_along_.back() - form_.pairs);
-  rows_ = product(rows_along_);
+  rows_ = base::product_of(rows_along_);
   for (const ForeignPart& part : parts_) channels_ += part.channels;
   if (form_.dtype == base::DType::f32) shape_.push_back(channels_);
 }
@@ -91,7 +87,7 @@ uint64_t ForeignRows::chunk_bytes() const {
 
 void ForeignRows::set_starts(std::vector<int64_t> starts) {
   rows_along_.back() = std::ssize(starts);
-  rows_ = product(rows_along_);
+  rows_ = base::product_of(rows_along_);
   const bool all = starts.empty() || starts.back() + 1 == std::ssize(starts);
   starts_ = all ? std::vector<int64_t>() : std::move(starts);
 }
@@ -144,7 +140,7 @@ void ForeignRows::read_window(int64_t row, std::span<const int64_t> begin, std::
 }
 
 void ForeignRows::read_box(const Box& box, std::span<std::byte> out) const {
-  std::vector<float> values(static_cast<std::size_t>(box.rows * product(box.extent) * channels_));
+  std::vector<float> values(static_cast<std::size_t>(box.rows * base::product_of(box.extent) * channels_));
   int64_t channel = 0;
   for (const ForeignPart& part : parts_) {
     read_part(part, channel, box, values);

@@ -2,13 +2,12 @@
 
 #include <cfloat>
 #include <cmath>
-#include <functional>
-#include <numeric>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/named.h"
+#include "base/product.h"
 
 namespace ddpm::data {
 namespace {
@@ -57,7 +56,7 @@ std::string problem_of_grid(const PointScales& grid) {
 
 }  // namespace
 
-int64_t PointScales::points() const { return std::reduce(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>()); }
+int64_t PointScales::points() const { return base::product_of(sides); }
 
 Normalization Normalization::of(base::DType dtype) {
   return dtype == base::DType::u8 ? Normalization{.scale = 1.0 / 127.5, .offset = -1.0} : Normalization{};

@@ -1,12 +1,11 @@
 #include "denoise/sample_dataset.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/product.h"
 #include "base/sha256.h"
 #include "base/terminal.h"
 #include "comm/collectives.h"
@@ -68,7 +67,7 @@ class SampleWriter {
 
  private:
   [[nodiscard]] data::ImageFormat format() const { return set_.fields.front().format(); }
-  [[nodiscard]] int64_t pixels() const { return pixels_of(format().sides()); }
+  [[nodiscard]] int64_t pixels() const { return base::product_of(format().sides()); }
   [[nodiscard]] layout::Range samples(int64_t shard) const {
     return layout::aligned_part(set_.count, folder_.shards(), shard, group_);
   }
@@ -141,7 +140,7 @@ class SampleWriter {
 std::vector<NumberColumn> number_columns(const SampleInputs& inputs) {
   std::vector<NumberColumn> columns;
   if (inputs.label(0)) {
-    columns.push_back({"/labels", [&inputs](int64_t sample) { return inputs.label(sample).value(); }});
+    columns.push_back({data::kLabelsPath, [&inputs](int64_t sample) { return inputs.label(sample).value(); }});
   }
   if (inputs.samples() > 0) {
     const int64_t members = inputs.members();
@@ -163,10 +162,6 @@ std::vector<std::vector<int64_t>> numbers_of(const std::vector<NumberColumn>& co
 int64_t sample_group(int64_t samples, int64_t pixels) { return fitting(group_by_number(samples), pixels); }
 
 int64_t largest_group(int64_t pixels) { return fitting(kLargestGroup, pixels); }
-
-int64_t pixels_of(const std::vector<int64_t>& sides) {
-  return std::accumulate(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>());
-}
 
 int64_t sample_shards(int64_t samples, int64_t pixels, uint64_t sample_bytes) {
   const int64_t group = sample_group(samples, pixels);

@@ -61,8 +61,6 @@ int64_t sample_group(int64_t samples, int64_t pixels);
 
 /// How many samples, or windows of them, of so many pixels are computed at once at most.
 int64_t largest_group(int64_t pixels);
-/// The product of the sides.
-int64_t pixels_of(const std::vector<int64_t>& sides);
 
 /// How many shards so many samples of that size make: of whole groups, at most 256, unless one would be larger than
 /// 1 GiB.

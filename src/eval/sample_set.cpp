@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/product.h"
 #include "comm/collectives.h"
 #include "data/value_map.h"
 #include "eval/picture_folder.h"
@@ -50,9 +49,7 @@ struct SampleSet::State {
   std::vector<data::Variable> variables;
   Scale scale = Scale::stored;
 
-  [[nodiscard]] std::size_t pixels() const {
-    return static_cast<std::size_t>(std::reduce(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>()));
-  }
+  [[nodiscard]] std::size_t pixels() const { return static_cast<std::size_t>(base::product_of(sides)); }
   /// As the images are stored: of a dataset, or of pictures.
   [[nodiscard]] data::ImageFormat stored() const {
     if (set) return set->image();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/round_up.h"
+
 namespace ddpm::layout {
 
 ShardLayout ShardLayout::by_size(int64_t elements, int64_t segment_elements, int64_t parts) {
@@ -9,7 +11,7 @@ ShardLayout ShardLayout::by_size(int64_t elements, int64_t segment_elements, int
   layout.parts_ = parts;
   const int64_t unit = parts * kShardBlock;
   const int64_t segment = std::max(segment_elements / unit, int64_t{1}) * unit;
-  for (int64_t end = round_up(elements, unit); end > 0; end -= segment) {
+  for (int64_t end = base::round_up(elements, unit); end > 0; end -= segment) {
     layout.segments_.push_back({std::max<int64_t>(end - segment, 0), end});
   }
   std::reverse(layout.segments_.begin(), layout.segments_.end());
@@ -21,7 +23,7 @@ ShardLayout ShardLayout::by_unit(std::span<const int64_t> unit_elements, int64_t
   layout.parts_ = parts;
   int64_t begin = 0;
   for (const int64_t elements : unit_elements) {
-    const int64_t end = begin + round_up(elements, parts * kFlatAlignment);
+    const int64_t end = begin + base::round_up(elements, parts * kFlatAlignment);
     layout.segments_.push_back({begin, end});
     begin = end;
   }

@@ -17,9 +17,6 @@ inline constexpr int64_t kShardBlock = 4096;
 /// Elements to which everything in a flat buffer is aligned: 16 floats are 64 bytes.
 inline constexpr int64_t kFlatAlignment = 16;
 
-/// `n` rounded up to a multiple of `unit`.
-constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 class ShardLayout {
  public:
   ShardLayout() = default;  ///< a layout without elements

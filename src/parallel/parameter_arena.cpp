@@ -9,16 +9,11 @@
 #include <c10/core/StorageImpl.h>
 
 #include "base/check.h"
+#include "base/product.h"
+#include "base/round_up.h"
 #include "nn/parameter.h"
 
 namespace ddpm::parallel {
-namespace {
-
-int64_t element_count(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-}  // namespace
 
 Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Mesh& mesh, int64_t rank,
                         double bucket_mib) {
@@ -58,15 +53,15 @@ void ParameterArena::place(const std::vector<ArenaParameter>& parameters) {
       unit_elements.resize(static_cast<std::size_t>(parameter.unit) + 1);
       if (by_unit) begin = layout::ShardLayout::by_unit(unit_elements, sharding_.parts).size();
     }
-    const int64_t count = element_count(parameter.shape);
+    const int64_t count = base::product_of(parameter.shape);
     entries_.push_back({.name = parameter.name,
                         .shape = parameter.shape,
                         .range = {begin, begin + count},
                         .unit = parameter.unit,
                         .value = parameter.value,
                         .split = parameter.split});
-    begin += layout::round_up(count, layout::kFlatAlignment);
-    unit_elements.back() += layout::round_up(count, layout::kFlatAlignment);
+    begin += base::round_up(count, layout::kFlatAlignment);
+    unit_elements.back() += base::round_up(count, layout::kFlatAlignment);
   }
   layout_ = by_unit ? layout::ShardLayout::by_unit(unit_elements, sharding_.parts)
                     : layout::ShardLayout::by_size(begin, sharding_.segment_elements, sharding_.parts);

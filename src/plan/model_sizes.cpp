@@ -9,6 +9,7 @@
 
 #include <c10/util/accumulate.h>
 
+#include "base/round_up.h"
 #include "layout/shard_layout.h"
 #include "nn/unet2d.h"
 #include "parallel/activation_count.h"
@@ -27,7 +28,7 @@ void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
     if (parameter->role != base::ParameterRole::trained) continue;
     sizes.parameters += parameter->split.times() * parameter->numel();
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter->numel());
-    elements += layout::round_up(parameter->numel(), layout::kFlatAlignment);
+    elements += base::round_up(parameter->numel(), layout::kFlatAlignment);
   }
   sizes.unit_elements.push_back(elements);
 }

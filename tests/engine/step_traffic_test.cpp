@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/round_up.h"
 #include "denoise/denoising_loss.h"
 #include "engine/sharded_training.h"
 #include "layout/batch_layout.h"
@@ -52,7 +53,7 @@ std::vector<int64_t> unit_elements() {
     if (std::ssize(units) <= entry.unit) units.resize(static_cast<std::size_t>(entry.unit) + 1);
     const int64_t count =
         std::accumulate(entry.shape.begin(), entry.shape.end(), int64_t{1}, std::multiplies<int64_t>());
-    units.back() += layout::round_up(count, layout::kFlatAlignment);
+    units.back() += base::round_up(count, layout::kFlatAlignment);
   }
   return units;
 }
@@ -61,7 +62,7 @@ std::vector<int64_t> unit_elements() {
 StepTraffic expected_of_buckets(const Layout& chosen) {
   const std::vector<int64_t> units = unit_elements();
   const int64_t elements = std::accumulate(units.begin(), units.end(), int64_t{0});
-  const int64_t flat = layout::round_up(elements, chosen.shard * layout::kShardBlock);
+  const int64_t flat = base::round_up(elements, chosen.shard * layout::kShardBlock);
   const int64_t buckets = (flat + kBucket - 1) / kBucket;
   const int64_t reductions = chosen.stage == 2 ? chosen.micro_batches : 1;
   const Traffic sums{reductions * buckets, reductions * flat * 4};
@@ -79,7 +80,7 @@ StepTraffic expected_of_units(const Layout& chosen) {
   int64_t last = 0;
   for (const int64_t elements : unit_elements()) {
     if (elements == 0) continue;
-    last = layout::round_up(elements, chosen.shard * layout::kFlatAlignment);
+    last = base::round_up(elements, chosen.shard * layout::kFlatAlignment);
     flat += last;
     ++count;
   }

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "base/round_up.h"
 #include "nn/ops/channel_bias.h"
 #include "nn/ops/column_sums.h"
 #include "nn/ops/cpu/dispatch.h"
@@ -32,7 +33,6 @@ using torch::autograd::variable_list;
 using winograd::floats;
 using winograd::in_order;
 using winograd::outputs_at_once;
-using winograd::rounded_up;
 using winograd::shape_of;
 using winograd::tiles_of;
 using winograd::weight_kernels;
@@ -48,13 +48,13 @@ class Kernels {
   /// The numbers that `outputs` of them have at the points.
   [[nodiscard]] int64_t size_at_points(int64_t outputs) const {
     const int64_t width = weight_kernels().width;
-    return rounded_up(outputs, width) / width * kWinogradPoints * winograd_stride(in() * width);
+    return base::round_up(outputs, width) / width * kWinogradPoints * winograd_stride(in() * width);
   }
 
   /// [⌈outputs / width⌉, points, in, width]: those of `outputs` from `first` on.
   void write_points(int64_t first, int64_t outputs, float* to) const {
     const int64_t width = weight_kernels().width;
-    const int64_t parts = rounded_up(outputs, width) / width;
+    const int64_t parts = base::round_up(outputs, width) / width;
     const int64_t pieces = turned_ ? in() : in() / kWinogradTogether;  // pieces in each part
     at::parallel_for(0, parts * pieces, kWinogradTogether, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {

@@ -32,8 +32,6 @@ inline int64_t tiles_of(const WinogradShape& shape, int64_t images) {
   return images * ((shape.height + 3) / 4) * ((shape.width + 3) / 4);
 }
 
-inline int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
 /// Outputs whose weights, or sums for the weight's gradient, are held at the points at once: so many that they stay in
 /// a cache of the third level, in whole vectors.
 inline int64_t outputs_at_once(int64_t in) {

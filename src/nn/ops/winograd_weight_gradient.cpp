@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/round_up.h"
 #include "nn/ops/winograd_passes.h"
 
 namespace ddpm::nn::winograd {
@@ -93,7 +94,7 @@ class WeightGradient {
   int64_t first_;
   int64_t outputs_;
   int64_t width_ = weight_kernels().width;
-  int64_t wide_ = rounded_up(outputs_, width_);
+  int64_t wide_ = base::round_up(outputs_, width_);
   int64_t stride_ = winograd_stride(shape_.in * wide_);  // values from one point's sums to the next point's
   int64_t block_;
   WinogradOrder image_;

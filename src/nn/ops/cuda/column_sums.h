@@ -41,7 +41,7 @@ inline ColumnSums plan_column_sums(int64_t rows, int64_t columns, ElementType ty
   const int64_t packs = columns / vector;
   const int64_t across = std::min(packs, kWidest);
   const int64_t down = kColumnThreads / across;
-  const int64_t run = std::max(down * kLeastEach, plan::round_up(plan::divide_up(rows, kMaxRuns), down));
+  const int64_t run = std::max(down * kLeastEach, base::round_up(plan::divide_up(rows, kMaxRuns), down));
   return {.rows = nullptr,
           .sums = nullptr,
           .of_runs = nullptr,

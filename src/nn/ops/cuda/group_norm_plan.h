@@ -12,6 +12,8 @@
 #include <initializer_list>
 #include <numeric>
 
+#include "base/round_up.h"
+
 namespace ddpm::nn::cuda {
 
 enum class ElementType : uint8_t { float32, bfloat16, float16 };
@@ -70,7 +72,6 @@ constexpr int kParameterWarps = 8;
 namespace plan {
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-inline int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
 /// Whether slabs of at most kMaxColumns vectors can begin and end between vectors.
 inline bool takes_vectors(const NormShape& s, int64_t vector) {
@@ -99,7 +100,7 @@ inline NormGrid grid_of(const NormShape& s) {
 /// Slabs of equal width, at most `groups` groups each.
 inline void cut_by_groups(NormGrid& grid, int64_t groups, int64_t step, int64_t vector) {
   const int64_t slabs = divide_up(grid.groups, groups);
-  const int64_t of_slab = round_up(divide_up(grid.groups, slabs), step);
+  const int64_t of_slab = base::round_up(divide_up(grid.groups, slabs), step);
   grid.slabs = static_cast<int32_t>(divide_up(grid.groups, of_slab));
   grid.slab_channels = static_cast<int32_t>(of_slab * (grid.channels / grid.groups));
   grid.columns = static_cast<int32_t>(grid.slab_channels / vector);
@@ -107,7 +108,7 @@ inline void cut_by_groups(NormGrid& grid, int64_t groups, int64_t step, int64_t 
 
 inline void cut_groups(NormGrid& grid, int64_t group, int64_t vector) {
   const int64_t parts = divide_up(group, kMaxColumns * vector);
-  grid.slab_channels = static_cast<int32_t>(round_up(divide_up(group, parts), vector));
+  grid.slab_channels = static_cast<int32_t>(base::round_up(divide_up(group, parts), vector));
   grid.parts = static_cast<int32_t>(divide_up(group, grid.slab_channels));
   grid.slabs = grid.groups * grid.parts;
   grid.columns = static_cast<int32_t>(grid.slab_channels / vector);
@@ -170,7 +171,7 @@ inline NormPlan plan_norm(const NormShape& shape, ElementType type, bool aligned
   NormGrid grid = plan::grid_of(shape);
   const bool one_pass = vector > 1 && plan::cut_for_one_pass(grid, vector, bytes_of(type), held);
   if (!one_pass) plan::cut_for_two_passes(grid, vector);
-  const int64_t threads = one_pass ? plan::round_up(int64_t{grid.columns} * grid.rows, kWarp) : kTwoPassThreads;
+  const int64_t threads = one_pass ? base::round_up(int64_t{grid.columns} * grid.rows, kWarp) : kTwoPassThreads;
   return {.grid = grid, .vector = static_cast<int>(vector), .one_pass = one_pass, .threads = static_cast<int>(threads)};
 }
 
