@@ -20,6 +20,7 @@
 #include "cli/output.h"
 #include "cli/sides.h"
 #include "comm/collectives.h"
+#include "data/format.h"
 #include "generate/gaussian_field.h"
 #include "generate/glyphs.h"
 #include "generate/gray_scott.h"
@@ -186,7 +187,7 @@ Subcommand declare_kind(const Subcommand& generate, Command& command, const std:
       .accept(SeedRange{})
       .show_default();
   kind.add("--shards", &set.shards, "Number of files, which is also the most ranks that can work")
-      .accept(IntegerRange{1, generate::kMostShards})
+      .accept(IntegerRange{1, data::kMostShards})
       .show_default();
   kind.add(kAlignOption, &set.alignment, kAlignHelp);
   kind.add_flag("--json", arguments->json, "Print the result as one JSON object");

@@ -54,7 +54,7 @@ denoise::SampleDataset describe(const DatasetJob& job) {
                              .columns = denoise::number_columns(job.inputs),
                              .identity = {}};
   if (job.inputs.label(0)) {
-    set.fields.push_back(data::make_field(data::FieldRole::labels, "/labels", {}, base::DType::i64, false));
+    set.fields.push_back(data::make_field(data::FieldRole::labels, data::kLabelsPath, {}, base::DType::i64, false));
     set.class_names = names_of_labels(job);
   }
   return set;

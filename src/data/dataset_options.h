@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/field.h"
 #include "data/key_names.h"
 
 namespace ddpm::data {
@@ -19,8 +20,8 @@ enum class Missing : uint8_t {
 constexpr auto names_of(Missing /*type*/) { return std::to_array<std::string_view>({"refuse", "mask"}); }
 
 struct DatasetOptions {
-  std::string images = "/images";  ///< name of the array in a bare .h5 file
-  std::string labels = "/labels";  ///< "": read no labels
+  std::string images = kImagesPath;  ///< name of the array in a bare .h5 file
+  std::string labels = kLabelsPath;  ///< "": read no labels
   // Names in a bare file, "" where it has none; dataset.json lists those of a folder.
   std::string condition = {};
   std::string static_values = {};

@@ -151,7 +151,7 @@ DType number_type(FieldRole role) {
 }
 
 std::string array_path(FieldRole role) {
-  return role == FieldRole::image ? "/images" : fmt::format("/{}", base::name_of(role));
+  return role == FieldRole::image ? kImagesPath : fmt::format("/{}", base::name_of(role));
 }
 
 std::string size_text(const ImageFormat& format) { return fmt::format("{}", fmt::join(format.sides(), " × ")); }
@@ -191,9 +191,9 @@ Field make_field(FieldRole role, std::string path, std::vector<int64_t> shape, D
 }
 
 std::vector<Field> image_fields(const ImageFormat& format, const Normalization& normalization, bool has_labels) {
-  std::vector<Field> fields = {make_field(FieldRole::image, "/images", format.shape(), format.dtype, false)};
+  std::vector<Field> fields = {make_field(FieldRole::image, kImagesPath, format.shape(), format.dtype, false)};
   for (Variable& variable : fields.front().variables) variable.transform = normalization;
-  if (has_labels) fields.push_back(make_field(FieldRole::labels, "/labels", {}, DType::i64, false));
+  if (has_labels) fields.push_back(make_field(FieldRole::labels, kLabelsPath, {}, DType::i64, false));
   return fields;
 }
 

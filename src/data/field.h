@@ -43,8 +43,10 @@ bool has_variables(FieldRole role);
 bool is_per_set(FieldRole role, std::size_t axes, std::size_t sides);
 /// The type of its values; pictures like images may be of uint8 instead.
 base::DType number_type(FieldRole role);
-/// "/images", "/labels": the array of its values in files of which nothing says another name.
+/// The array of its values in files of which nothing says another name: kImagesPath, kLabelsPath, "/condition".
 std::string array_path(FieldRole role);
+inline constexpr const char* kImagesPath = "/images";
+inline constexpr const char* kLabelsPath = "/labels";
 
 /// "uint8", "float32", "int64": NumPy's name of a type that fields have.
 std::string_view numpy_name(base::DType dtype);

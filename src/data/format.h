@@ -74,6 +74,7 @@ std::string checksums_path(const Field& field);
 
 /// "shard-00003-of-00008.h5"
 std::string shard_file_name(int64_t index, int64_t shards);
+inline constexpr int64_t kMostShards = 99'999;  ///< five digits in the name
 
 /// The text of dataset.json: keys in a fixed order, last the SHA-256 of the text without it.
 std::string to_json_text(const DatasetInfo& info);

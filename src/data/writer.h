@@ -20,9 +20,6 @@ struct ShardResult {
   Statistics statistics;  ///< statistics of the images, over pixels that their masks say are valid
 };
 
-/// The column of labels.
-inline constexpr const char* kLabelsPath = "/labels";
-
 /// Writes one shard. What is read in blocks (images, conditions, masks of each image) goes to disk as it is appended;
 /// all other values and the checksums are kept until finish().
 class ShardWriter {

@@ -49,7 +49,7 @@ void expect_invertible(const ImageRecord& image) {
 data::Field stored_field(const ImageRecord& image, int64_t channels, bool denormalized) {
   const base::DType dtype = denormalized ? image.dtype : base::DType::f32;
   data::Field field =
-      data::make_field(data::FieldRole::image, "/images", image.format(channels, dtype).shape(), dtype, false);
+      data::make_field(data::FieldRole::image, data::kImagesPath, image.format(channels, dtype).shape(), dtype, false);
   image.name_variables(field.variables);
   const std::vector<data::Transform> transforms = image.transforms(channels);
   for (std::size_t c = 0; c < field.variables.size(); ++c) {

@@ -20,7 +20,7 @@ data::Field make_image_field(const std::vector<int64_t>& sides, base::DType dtyp
                              std::vector<data::Variable> variables) {
   std::vector<int64_t> shape = sides;
   shape.push_back(std::ssize(variables));
-  data::Field field = data::make_field(data::FieldRole::image, "/images", std::move(shape), dtype, false);
+  data::Field field = data::make_field(data::FieldRole::image, data::kImagesPath, std::move(shape), dtype, false);
   field.variables = std::move(variables);
   return field;
 }

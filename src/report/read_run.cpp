@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -7,6 +6,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/parse_number.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/lock_lease.h"
 #include "checkpoint/run_files.h"
@@ -17,8 +17,6 @@
 namespace ddpm::report {
 namespace {
 
-constexpr const char* kSamplesName = "samples";
-constexpr const char* kEvaluationName = "evaluation";
 constexpr uint64_t kMaxLogBytes = uint64_t{4} << 30U;
 constexpr uint64_t kMaxEvaluationBytes = uint64_t{64} << 20U;
 /// Damaged lines of one file that are named one by one.
@@ -188,32 +186,34 @@ void Reader::read_checkpoints() {
 }
 
 void Reader::read_evaluations() {
-  for (const std::string& name : names_in(kEvaluationName)) {
+  for (const std::string& name : names_in(checkpoint::kEvaluationFolder)) {
     if (!name.ends_with(".json") || name.starts_with(".")) continue;
-    const base::Path file = path_ / kEvaluationName / name;
+    const base::Path file = path_ / checkpoint::kEvaluationFolder / name;
     try_to([&] {
       record_.evaluations.push_back(parse_evaluation(files_.read(file, kMaxEvaluationBytes), file.string()));
       record_.evaluations.back().file = name;
     });
   }
   if (record_.evaluations.empty()) {
-    missing(kEvaluationName, "nothing is said of its samples (ddpm eval with --output writes there)");
+    missing(checkpoint::kEvaluationFolder, "nothing is said of its samples (ddpm eval with --output writes there)");
   }
 }
 
 void Reader::read_pictures(const PictureLimits& limits) {
   std::vector<std::pair<int64_t, std::string>> found;
-  for (const std::string& name : names_in(kSamplesName)) {
+  for (const std::string& name : names_in(checkpoint::kSamplesFolder)) {
     const auto step =
         name.ends_with(".png") ? checkpoint::parse_step_folder(name.substr(0, name.size() - 4)) : std::nullopt;
     if (step) found.emplace_back(*step, name);
   }
   std::ranges::sort(found);
-  if (found.empty()) missing(kSamplesName, "there are no pictures (sample.every_steps has training make them)");
+  if (found.empty()) {
+    missing(checkpoint::kSamplesFolder, "there are no pictures (sample.every_steps has training make them)");
+  }
   const std::size_t count = std::min(static_cast<std::size_t>(limits.count), found.size());
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t at = count < 2 ? found.size() - 1 : i * (found.size() - 1) / (count - 1);
-    try_to([&] { read_picture(found[at].first, path_ / kSamplesName / found[at].second, limits); });
+    try_to([&] { read_picture(found[at].first, path_ / checkpoint::kSamplesFolder / found[at].second, limits); });
   }
   record_.pictures_left_out = std::ssize(found) - std::ssize(record_.pictures);
 }
@@ -243,11 +243,7 @@ std::optional<std::string> RunRecord::setting(std::string_view path) const {
 }
 
 std::optional<int64_t> RunRecord::integer_setting(std::string_view path) const {
-  const std::string text = setting(path).value_or("");
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(number) : std::nullopt;
+  return base::parse_number<int64_t>(setting(path).value_or(""));
 }
 
 std::optional<int64_t> RunRecord::total_steps() const {

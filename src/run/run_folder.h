@@ -40,11 +40,11 @@ class RunFolder {
   [[nodiscard]] base::Path metrics() const { return path_ / checkpoint::kMetricsName; }
   /// What the run has used: train/usage_account.h.
   [[nodiscard]] base::Path usage() const { return path_ / checkpoint::kUsageName; }
-  [[nodiscard]] base::Path events() const { return path_ / "events"; }
+  [[nodiscard]] base::Path events() const { return path_ / checkpoint::kEventsFolder; }
   [[nodiscard]] base::Path table() const { return path_ / checkpoint::kTableName; }
-  [[nodiscard]] base::Path samples() const { return path_ / "samples"; }
-  [[nodiscard]] base::Path logs() const { return path_ / "logs"; }
-  [[nodiscard]] base::Path profiles() const { return path_ / "profile"; }
+  [[nodiscard]] base::Path samples() const { return path_ / checkpoint::kSamplesFolder; }
+  [[nodiscard]] base::Path logs() const { return path_ / checkpoint::kLogsFolder; }
+  [[nodiscard]] base::Path profiles() const { return path_ / checkpoint::kProfileFolder; }
   [[nodiscard]] base::Path model() const { return path_ / checkpoint::kModelFolder; }
   /// The model of the checkpoint with the best validation loss, where there are validations.
   [[nodiscard]] base::Path best_model() const { return path_ / checkpoint::kBestModelFolder; }
@@ -80,7 +80,7 @@ class RunFolder {
   enum class Content : uint8_t { no_run, run, run_with_model };
   [[nodiscard]] Content inspect() const;
   [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
-  [[nodiscard]] base::Path previous_model() const { return path_ / "model.previous"; }
+  [[nodiscard]] base::Path previous_model() const { return path_ / checkpoint::kPreviousModelFolder; }
 
   base::FileSystem& files_;
   comm::Communicator& comm_;

@@ -28,10 +28,9 @@ using base::DatasetError;
 
 constexpr const char* kAdded = ".appended";
 constexpr const char* kSkippedFile = "skipped.jsonl";
-constexpr int kMostAdded = 99999;  // five digits in the file name
 
 void expect_shards(int shards) {
-  if (shards < 1 || shards > kMostAdded) throw ConfigError("--shards {}: wanted 1 to {}", shards, kMostAdded);
+  if (shards < 1 || shards > kMostShards) throw ConfigError("--shards {}: wanted 1 to {}", shards, kMostShards);
 }
 
 /// The names that the shards of a set in parts have: of no part before.

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
+#include "data/format.h"
 #include "data/growing_folder.h"
 #include "data/prepare/create_fields.h"
 #include "data/prepare/create_plan.h"
@@ -26,7 +27,6 @@ namespace {
 using base::FileSystem;
 
 void check(const CreateOptions& options) {
-  constexpr int kMaxShards = 99999;  // five digits in the file name
   const auto [height, width] = options.fit.sides;
   if (std::min(height, width) < 1 || std::max(height, width) > kMostPictureSide) {
     throw base::ConfigError("--size {}x{}: wanted sides of 1 to {}", height, width, kMostPictureSide);
@@ -34,8 +34,8 @@ void check(const CreateOptions& options) {
   if (options.channels != 1 && options.channels != 3) {
     throw base::ConfigError("--channels {}: wanted 1 (grey) or 3 (RGB)", options.channels);
   }
-  if (options.shards < 1 || options.shards > kMaxShards) {
-    throw base::ConfigError("--shards {}: wanted 1 to {}", options.shards, kMaxShards);
+  if (options.shards < 1 || options.shards > kMostShards) {
+    throw base::ConfigError("--shards {}: wanted 1 to {}", options.shards, kMostShards);
   }
   expect_alignment(options.alignment);
   if (!options.output.has_filename() || options.output.filename() == "..") {
