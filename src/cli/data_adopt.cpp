@@ -27,7 +27,7 @@ struct AdoptArguments {
 };
 
 /// The bar counts MiB, of this rank.
-data::AdoptProgress progress_of(LazyBar& bar) {
+base::ProgressReport progress_of(LazyBar& bar) {
   return [&bar](int64_t done, int64_t total) { bar.update(done >> 20U, std::max<int64_t>(total >> 20U, 1)); };
 }
 

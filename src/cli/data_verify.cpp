@@ -1,7 +1,6 @@
 #include "cli/data_verify.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/json.h"
+#include "base/progress_report.h"
 #include "base/sha256.h"
 #include "cli/data_adopt.h"
 #include "cli/data_reader.h"
@@ -86,8 +86,7 @@ std::string verified_text(const base::Path& path, int64_t images, const Digests&
 }
 
 /// Reads the values of all images in every field that is read in blocks. Collective.
-data::Survey read_all(comm::Communicator& world, const data::Dataset& dataset,
-                      const std::function<void(int64_t done, int64_t total)>& progress) {
+data::Survey read_all(comm::Communicator& world, const data::Dataset& dataset, const base::ProgressReport& progress) {
   data::Survey all;
   for (const data::Field& field : dataset.fields()) {
     if (!field.is_read_in_blocks()) continue;

@@ -139,7 +139,7 @@ void write_sidecar(const Path& file, base::FileSystem& files, Adoption& adoption
 
 /// Has every rank fill its share of the table, and gives all of them the whole.
 void fill_table(comm::Communicator& comm, const Path& file, const Adoption& adoption, const comm::SharedBytes& table,
-                const AdoptProgress& progress) {
+                const base::ProgressReport& progress) {
   comm::agree(comm, [&] {
     base::read_as<DatasetError>([&] {
       AdoptionTable parts(table.bytes(), adoption);
@@ -180,7 +180,8 @@ std::vector<comm::WrittenBytes> written_parts(const comm::Communicator& comm, co
 
 }  // namespace
 
-Adoption adopt(comm::Communicator& comm, const Path& file, base::FileSystem& files, const AdoptProgress& progress) {
+Adoption adopt(comm::Communicator& comm, const Path& file, base::FileSystem& files,
+               const base::ProgressReport& progress) {
   std::optional<OpenedFile> before;
   Listing listing;
   const std::string text = comm::agree_on_root(comm, [&] {
@@ -206,7 +207,7 @@ Adoption adopt(comm::Communicator& comm, const Path& file, base::FileSystem& fil
 }
 
 std::vector<std::string> verify_adopted(comm::Communicator& comm, const Path& file, const AdoptedFile& adopted,
-                                        const AdoptProgress& progress) {
+                                        const base::ProgressReport& progress) {
   constexpr int64_t kMostLines = 20;
   std::string mine;
   int64_t damaged = 0;

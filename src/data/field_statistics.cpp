@@ -196,7 +196,7 @@ class FieldStatistician {
 
 std::vector<FieldStatistics> field_statistics(comm::Communicator& comm, const Dataset& dataset,
                                               const FieldStatisticsOptions& options,
-                                              const std::function<void(int64_t, int64_t)>& progress) {
+                                              const base::ProgressReport& progress) {
   std::vector<std::size_t> fields;
   int64_t all_images = 0;
   int64_t total = 0;  // images of this rank, in all fields and sweeps

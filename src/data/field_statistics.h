@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "data/value_tally.h"
@@ -52,6 +52,6 @@ struct FieldStatistics {
 /// failure throws on all ranks.
 std::vector<FieldStatistics> field_statistics(comm::Communicator& comm, const Dataset& dataset,
                                               const FieldStatisticsOptions& options,
-                                              const std::function<void(int64_t done, int64_t total)>& progress = {});
+                                              const base::ProgressReport& progress = {});
 
 }  // namespace ddpm::data

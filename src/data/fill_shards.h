@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/growing_folder.h"
 #include "data/writer.h"
@@ -27,7 +28,7 @@ struct ShardFilling {
   std::function<ShardResult(int64_t shard, const ShardProgress& progress)> make;
   /// Images of all ranks that are done, as far as this rank can tell from its own, and of the whole set. The first call
   /// tells how many were taken over.
-  std::function<void(int64_t done, int64_t total)> progress = {};
+  base::ProgressReport progress = {};
 };
 
 struct FilledShards {

@@ -20,7 +20,7 @@ constexpr int64_t kMostSums = int64_t{1} << 16;
 /// One rank's share of a survey.
 class Surveyor {
  public:
-  Surveyor(const Dataset& dataset, const SurveyOptions& options, const std::function<void(int64_t, int64_t)>& progress)
+  Surveyor(const Dataset& dataset, const SurveyOptions& options, const base::ProgressReport& progress)
       : sweep_(dataset, dataset.info().find(options.role),
                {.most_images = options.most_images, .masks = options.statistics}),
         with_statistics_(options.statistics),
@@ -71,7 +71,7 @@ class Surveyor {
   bool with_statistics_;
   std::function<void(std::span<std::byte>)> prepare_;
   std::vector<std::byte> prepared_;
-  const std::function<void(int64_t, int64_t)>& progress_;
+  const base::ProgressReport& progress_;
   int64_t pieces_ = 0;
 };
 
@@ -84,7 +84,7 @@ int64_t sample_size(const Dataset& dataset, int64_t most_images, int64_t most_by
 }
 
 Survey survey(comm::Communicator& comm, const Dataset& dataset, const SurveyOptions& options,
-              const std::function<void(int64_t, int64_t)>& progress) {
+              const base::ProgressReport& progress) {
   Surveyor surveyor(dataset, options, progress);
   std::string mine;
   comm::agree(comm, [&] { mine = surveyor.look(layout::even_part(surveyor.pieces(), comm.size(), comm.rank())); });

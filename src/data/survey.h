@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "data/image_sweep.h"
@@ -43,6 +44,6 @@ int64_t sample_size(const Dataset& dataset, int64_t most_images, int64_t most_by
 /// with an image (ImageError) is a part of the result. Every other failure, such as an error of the machine or a file
 /// that has changed, throws on all ranks: it says nothing of the images.
 Survey survey(comm::Communicator& comm, const Dataset& dataset, const SurveyOptions& options,
-              const std::function<void(int64_t done, int64_t total)>& progress = {});
+              const base::ProgressReport& progress = {});
 
 }  // namespace ddpm::data

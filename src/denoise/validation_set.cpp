@@ -77,7 +77,7 @@ data::MicroBatch ValidationSet::read(layout::Range range) const {
 }
 
 std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& measure,
-                                                 const std::function<void(int64_t, int64_t)>& progress) const {
+                                                 const base::ProgressReport& progress) const {
   const at::NoGradGuard no_grad;
   std::vector<double> numbers(static_cast<std::size_t>(size() * width));
   const int64_t share = layout::image_share(options_.mesh, world_.rank());
@@ -114,7 +114,7 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
 }
 
 at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
-                                      const std::function<void(int64_t done, int64_t total)>& progress) const {
+                                      const base::ProgressReport& progress) const {
   const DenoisingLoss denoising{
       .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *tiles_.model};
   const int64_t channels = unet.config().out_channels;

@@ -11,6 +11,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/dataset.h"
 #include "data/loader.h"
@@ -66,7 +67,7 @@ class ValidationSet {
   /// The losses() of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: GridLevel),
   /// float64 [size(), levels, channels]. Collective.
   [[nodiscard]] at::Tensor grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
-                                       const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
+                                       const base::ProgressReport& progress = {}) const;
 
   /// Collective.
   void close() { dataset_.close(world_); }
@@ -75,7 +76,7 @@ class ValidationSet {
   /// What images in a batch, those at `positions` of the set, have to say: float64 [n, width].
   using Measure = std::function<at::Tensor(const ModelBatch& images, layout::Range positions)>;
   [[nodiscard]] std::vector<double> of_each_image(int64_t width, const Measure& measure,
-                                                  const std::function<void(int64_t, int64_t)>& progress) const;
+                                                  const base::ProgressReport& progress) const;
   [[nodiscard]] data::MicroBatch read(layout::Range range) const;
 
   data::Dataset dataset_;

@@ -116,7 +116,8 @@ BlockSums measured(comm::Communicator& comm, const SampleSet& set, Theory& theor
   return sums;
 }
 
-void study_theory(comm::Communicator& comm, Sets& sets, Theory& theory, const Progress& progress, Result& result) {
+void study_theory(comm::Communicator& comm, Sets& sets, Theory& theory, const base::ProgressReport& progress,
+                  Result& result) {
   Evidence evidence;
   int64_t done = 0;
   int64_t total = 0;
@@ -197,14 +198,14 @@ void describe(Result& result, Sets& sets, const FieldRequest& request, const Ens
 
 }  // namespace
 
-Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, const Progress& progress) {
+Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, const base::ProgressReport& progress) {
   std::optional<TheoryName> name;
   comm::agree(comm, [&] {
     if (!request.exact.empty()) name = parse_theory(request.exact);
     if (name || !request.data.empty()) return;
     throw base::ConfigError("nothing to hold the samples against: wanted --data, --exact or both");
   });
-  Result result{.kind = "fields", .data = request.data, .samples = request.samples, .others = request.others};
+  Result result{.kind = ResultKind::fields, .data = request.data, .samples = request.samples, .others = request.others};
   Sets sets = open_sets(comm, request);
   std::unique_ptr<Theory> theory;
   std::string of_scale;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/dataset_options.h"
 #include "eval/field_study.h"
@@ -28,7 +29,9 @@ struct FieldRequest {
 
 /// Collective; the result is the same on every rank, bit for bit, for any number of ranks. Throws ConfigError for what
 /// cannot be asked, and DatasetError for sets that do not fit or hold values that cannot be used, on all ranks.
-Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, const Progress& progress = {});
+/// `progress` is told how many samples this rank has read, and how many it reads in all.
+Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request,
+                       const base::ProgressReport& progress = {});
 
 /// Throws NumericsError where a value is more than `sigmas` standard errors off its exact value, and DatasetError where
 /// there are no errors to count in.

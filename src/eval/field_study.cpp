@@ -11,7 +11,8 @@
 namespace ddpm::eval {
 
 FieldStudy::FieldStudy(comm::Communicator& comm, const SampleSet& data, const std::vector<SampleSet>& a,
-                       const std::vector<SampleSet>& b, const Ensembles& ensembles, int64_t block, Progress progress)
+                       const std::vector<SampleSet>& b, const Ensembles& ensembles, int64_t block,
+                       base::ProgressReport progress)
     : comm_(comm),
       data_(data),
       of_a_(a.size()),

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/radial_spectrum.h"
 #include "eval/distribution.h"
@@ -17,15 +17,13 @@
 
 namespace ddpm::eval {
 
-/// Told how many samples this rank has read, and how many it reads in all.
-using Progress = std::function<void(int64_t done, int64_t total)>;
-
 class FieldStudy {
  public:
   /// The sets have the data's variables (SampleSet::as_stored_in), and the same `ensembles`: without conditions they
   /// are not paired. All live on. The errors of `block` successive images of the data go together.
+  /// `progress` is told how many samples this rank has read, and how many it reads in all.
   FieldStudy(comm::Communicator& comm, const SampleSet& data, const std::vector<SampleSet>& a,
-             const std::vector<SampleSet>& b, const Ensembles& ensembles, int64_t block, Progress progress);
+             const std::vector<SampleSet>& b, const Ensembles& ensembles, int64_t block, base::ProgressReport progress);
 
   /// Collective. Appends metrics and comparisons of all variables. Throws DatasetError's code on all ranks for values
   /// that cannot be used.
@@ -57,7 +55,7 @@ class FieldStudy {
   std::size_t of_a_;                    // how many sets A has
   Ensembles ensembles_;
   int64_t block_;
-  Progress progress_;
+  base::ProgressReport progress_;
   data::RadialSpectrum spectrum_;
   std::size_t pixels_;
   std::vector<uint8_t> shared_valid_;  // which pixels of unpaired samples are valid

@@ -62,7 +62,7 @@ void count_value(float value, const PixelLevels& levels, int64_t* counts, int64_
 
 }  // namespace
 
-PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, const Progress& progress) {
+PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, const base::ProgressReport& progress) {
   if (pictures.set().holds_bytes()) return {};
   std::array ends = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};  // low, -high
   for_each_block(
@@ -78,7 +78,7 @@ PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, 
 }
 
 PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const PixelLevels& levels,
-                                 const Progress& progress) {
+                                 const base::ProgressReport& progress) {
   const auto members = random_groups(pictures.size());
   std::vector<int64_t> group_of(static_cast<std::size_t>(pictures.size()));
   for (std::size_t group = 0; group < members.size(); ++group) {

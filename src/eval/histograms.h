@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "eval/estimate.h"
 #include "eval/picture_set.h"
@@ -19,7 +20,7 @@ struct PixelLevels {
   [[nodiscard]] double step() const { return (high - low) / static_cast<double>(kCount - 1); }
 };
 /// The levels of 8-bit pictures, or from the least value of the pictures to the greatest. Collective.
-PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, const Progress& progress);
+PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, const base::ProgressReport& progress);
 
 /// How often each level occurs: counts of kJackknifeGroups groups of pictures (groups.h), of each channel.
 struct PixelHistograms {
@@ -30,7 +31,7 @@ struct PixelHistograms {
 };
 /// Collective.
 PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const PixelLevels& levels,
-                                 const Progress& progress);
+                                 const base::ProgressReport& progress);
 
 /// The Wasserstein-1 distance of each channel's distribution from that of the data, in the pictures' values: the mean
 /// way that a value has to go to have the data's distribution. The error is over samples.

@@ -219,7 +219,7 @@ void expect_same_loss(const LossModel& a, const LossModel& b, const char* option
 }
 
 LossTable measure_losses(const LossModel& loaded, const LossOptions& options, const run::Runtime& runtime,
-                         const std::function<void(int64_t done, int64_t total)>& progress) {
+                         const base::ProgressReport& progress) {
   comm::Communicator& world = runtime.session.world();
   const nn::UNet2DConfig& unet = loaded.model.unet->config();
   data::Dataset dataset = open_data(loaded, options, world);
@@ -259,7 +259,8 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
 
 Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& options) {
   const LossModel& model = a.models.front();
-  Result result{.kind = "loss", .data = options.data, .samples = {}, .count = a.losses.front().losses.size(0)};
+  Result result{
+      .kind = ResultKind::loss, .data = options.data, .samples = {}, .count = a.losses.front().losses.size(0)};
   for (const LossModel& one : a.models) result.samples.emplace_back(one.path);
   for (const LossModel& one : b.models) result.others.emplace_back(one.path);
   result.settings = {{"levels", options.levels},

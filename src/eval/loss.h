@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include <c10/core/Device.h>
 
 #include "base/file_system.h"
+#include "base/progress_report.h"
 #include "data/dataset_options.h"
 #include "denoise/load_model.h"
 #include "diffusion/config.h"
@@ -57,7 +57,7 @@ struct LossTable {
 /// Measures the losses of the images. The noise is a function of seed, image and level, whatever the model is. Throws
 /// DatasetError's code for a set that does not fit the model. Collective.
 LossTable measure_losses(const LossModel& model, const LossOptions& options, const run::Runtime& runtime,
-                         const std::function<void(int64_t done, int64_t total)>& progress = {});
+                         const base::ProgressReport& progress = {});
 
 /// Models that are one to the result, such as one of each seed, and the losses of each.
 struct LossSide {

@@ -81,8 +81,7 @@ LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b) 
 }
 
 Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples, const Rows& train,
-                            const at::Tensor& held_out,
-                            const std::function<void(int64_t done, int64_t total)>& progress) {
+                            const at::Tensor& held_out, const base::ProgressReport& progress) {
   const int64_t count = samples.size(0);
   const int64_t own = held_out.defined() ? 0 : std::min(kOwnNeighbours, train.count);
   std::vector<int64_t> own_places;

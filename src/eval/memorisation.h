@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "eval/left_out.h"
 #include "eval/neighbours.h"
@@ -44,8 +45,7 @@ inline constexpr int64_t kOwnNeighbours = 2000;
 /// `samples` are [N, D] in float32, and `held_out` [V, D], with V above 1, or undefined. `train` has 2 rows at least.
 /// The same bits on any number of ranks. Collective.
 Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples, const Rows& train,
-                            const at::Tensor& held_out,
-                            const std::function<void(int64_t done, int64_t total)>& progress = {});
+                            const at::Tensor& held_out, const base::ProgressReport& progress = {});
 
 /// The share of pairs with a < b, ties half, where b are the shared units: its error is DeLong's for the area under a
 /// curve.

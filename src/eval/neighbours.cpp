@@ -114,8 +114,7 @@ const Neighbour& NeighbourSearch::of(int64_t query, int64_t n) const {
 }
 
 void search_all(comm::Communicator& world, NeighbourSearch& search, int64_t count,
-                const std::function<at::Tensor(int64_t first, int64_t n)>& read,
-                const std::function<void(int64_t done, int64_t total)>& progress) {
+                const std::function<at::Tensor(int64_t first, int64_t n)>& read, const base::ProgressReport& progress) {
   const layout::DealtBatches blocks{.count = count, .batch_size = kReferenceBlock, .ranks = world.size()};
   comm::agree(world, [&] {
     for (int64_t round = 0; round < blocks.rounds(); ++round) {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 
 namespace ddpm::eval {
@@ -50,6 +51,6 @@ inline constexpr int64_t kReferenceBlock = 512;
 /// as float32 [n, D], makes no collective call, and may throw. Collective.
 void search_all(comm::Communicator& world, NeighbourSearch& search, int64_t count,
                 const std::function<at::Tensor(int64_t first, int64_t n)>& read,
-                const std::function<void(int64_t done, int64_t total)>& progress = {});
+                const base::ProgressReport& progress = {});
 
 }  // namespace ddpm::eval

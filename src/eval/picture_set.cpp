@@ -61,7 +61,7 @@ at::Tensor PictureSet::read(int64_t first, int64_t n) const {
 
 void for_each_block(comm::Communicator& world, const PictureSet& pictures, int64_t block,
                     const std::function<void(layout::Range range, const at::Tensor& pictures)>& work,
-                    const Progress& progress) {
+                    const base::ProgressReport& progress) {
   const layout::DealtBatches blocks{.count = pictures.size(), .batch_size = block, .ranks = world.size()};
   comm::agree(world, [&] {
     for (int64_t round = 0; round < blocks.rounds(); ++round) {
@@ -73,7 +73,7 @@ void for_each_block(comm::Communicator& world, const PictureSet& pictures, int64
 }
 
 at::Tensor statistic_rows(comm::Communicator& world, const PictureSet& pictures, PictureStatistics& statistics,
-                          const Progress& progress) {
+                          const base::ProgressReport& progress) {
   const std::size_t width = statistics.width();
   at::Tensor rows = at::zeros({pictures.size(), static_cast<int64_t>(width)}, at::kDouble);
   const auto values = static_cast<std::size_t>(pictures.values());
@@ -92,7 +92,7 @@ at::Tensor statistic_rows(comm::Communicator& world, const PictureSet& pictures,
 }
 
 at::Tensor features_of(comm::Communicator& world, const PictureSet& pictures, const FeatureMap& map,
-                       const Progress& progress) {
+                       const base::ProgressReport& progress) {
   at::Tensor features;
   for_each_block(
       world, pictures, kFeatureBatch,
@@ -109,7 +109,7 @@ at::Tensor features_of(comm::Communicator& world, const PictureSet& pictures, co
   return features;
 }
 
-at::Tensor pixels_of(comm::Communicator& world, const PictureSet& pictures, const Progress& progress) {
+at::Tensor pixels_of(comm::Communicator& world, const PictureSet& pictures, const base::ProgressReport& progress) {
   at::Tensor pixels = at::zeros({pictures.size(), pictures.values()}, at::kFloat);
   for_each_block(
       world, pictures, reading_block(pictures),

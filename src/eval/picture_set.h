@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "eval/feature_map.h"
 #include "eval/picture_statistics.h"
@@ -14,9 +15,6 @@
 #include "layout/range.h"
 
 namespace ddpm::eval {
-
-/// Called now and then, by every rank, with how much of a part is done.
-using Progress = std::function<void(int64_t done, int64_t total)>;
 
 /// All pictures of a set, or some that lie evenly over it, on the scale of the model.
 class PictureSet {
@@ -37,18 +35,19 @@ class PictureSet {
   int64_t count_;
 };
 
-/// Deals blocks of `block` pictures to the ranks, which hand them to `work`; it makes no collective call. Collective.
+/// Deals blocks of `block` pictures to the ranks, which hand them to `work`; it makes no collective call. Each of them
+/// calls `progress` now and then. Collective.
 void for_each_block(comm::Communicator& world, const PictureSet& pictures, int64_t block,
                     const std::function<void(layout::Range range, const at::Tensor& pictures)>& work,
-                    const Progress& progress);
+                    const base::ProgressReport& progress);
 
 /// The rows of all pictures (PictureStatistics::measure), float64 [n, width], on every rank. Collective.
 at::Tensor statistic_rows(comm::Communicator& world, const PictureSet& pictures, PictureStatistics& statistics,
-                          const Progress& progress);
+                          const base::ProgressReport& progress);
 /// The features of all pictures, float64 [n, D], on every rank. Collective.
 at::Tensor features_of(comm::Communicator& world, const PictureSet& pictures, const FeatureMap& map,
-                       const Progress& progress);
+                       const base::ProgressReport& progress);
 /// All pictures themselves, float32 [n, values()], on every rank. Collective.
-at::Tensor pixels_of(comm::Communicator& world, const PictureSet& pictures, const Progress& progress);
+at::Tensor pixels_of(comm::Communicator& world, const PictureSet& pictures, const base::ProgressReport& progress);
 
 }  // namespace ddpm::eval

@@ -191,7 +191,7 @@ OrderedJson to_json(const Result& result) {
   OrderedJson comparisons = OrderedJson::array();
   for (const Comparison& comparison : result.comparisons) comparisons.push_back(json_of(comparison));
   return {{"format", kResultFormat},
-          {"kind", result.kind},
+          {"kind", base::name_of(result.kind)},
           {"data", result.data.empty() ? OrderedJson(nullptr) : OrderedJson(result.data.string())},
           {"samples", paths_of(result.samples)},
           {"against", paths_of(result.others)},
@@ -205,7 +205,7 @@ OrderedJson to_json(const Result& result) {
 std::string to_text(const Result& result) {
   std::string text = list_of(result.samples);
   if (!result.data.empty()) text += fmt::format("{}against {}", text.empty() ? "" : " ", result.data.string());
-  text += fmt::format(": {}\n\n", base::counted(result.count, result.kind == "loss" ? "image" : "sample"));
+  text += fmt::format(": {}\n\n", base::counted(result.count, result.kind == ResultKind::loss ? "image" : "sample"));
   if (!result.metrics.empty()) text += metrics_text(result.metrics);
   if (!result.comparisons.empty()) {
     text += fmt::format("\nA: {}\nB: {}\n{}", list_of(result.samples), list_of(result.others),

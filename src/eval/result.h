@@ -14,10 +14,12 @@
 // RUN/evaluation/*.json.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -49,8 +51,12 @@ struct Metric {               // NOLINT(bugprone-exception-escape): nlohmann::or
   [[nodiscard]] std::string level_text() const;
 };
 
+/// What was measured.
+enum class ResultKind : uint8_t { fields, samples, loss };
+constexpr auto names_of(ResultKind /*type*/) { return std::to_array<std::string_view>({"fields", "samples", "loss"}); }
+
 struct Result {
-  std::string kind;  ///< "fields", "samples" or "loss"
+  ResultKind kind;
   std::filesystem::path data = {};
   std::vector<std::filesystem::path> samples = {};
   std::vector<std::filesystem::path> others = {};            ///< those of B, which the samples are compared with

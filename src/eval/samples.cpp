@@ -171,7 +171,7 @@ void expect_measurable(const SampleSets& sets, const SamplesOptions& options) {
 Result evaluate_samples(comm::Communicator& world, const SampleSets& sets, const SamplesOptions& options,
                         base::FileSystem& files, const Reporting& reporting) {
   SampleMeasurer measurer(world, sets, options, reporting);
-  Result result{.kind = "samples",
+  Result result{.kind = ResultKind::samples,
                 .data = sets.data->path(),
                 .samples = paths_of(sets.samples),
                 .others = paths_of(sets.others),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/progress_report.h"
 #include "eval/feature_map.h"
 #include "eval/picture_set.h"
 #include "eval/sample_set.h"
@@ -45,7 +46,7 @@ struct SampleSets {
 /// What the measuring tells of itself. `enter`: a part of the work begins.
 struct Reporting {
   std::function<void(const std::string& part)> enter;
-  std::function<Progress(const std::string& part)> progress;  ///< makes the Progress of a part that reads pictures
+  std::function<base::ProgressReport(const std::string& part)> progress;  ///< for a part that reads pictures
 };
 
 }  // namespace ddpm::eval

@@ -24,7 +24,7 @@ constexpr const char* kDescription = "generate.json";
 class SetWriter {
  public:
   SetWriter(comm::Communicator& world, base::FileSystem& files, const SetOptions& options, Generator& generator,
-            const Progress& progress)
+            const base::ProgressReport& progress)
       : world_(world),
         files_(files),
         count_(options.count),
@@ -106,7 +106,7 @@ class SetWriter {
   int64_t alignment_;
   uint64_t seed_;
   Generator& generator_;
-  const Progress& progress_;
+  const base::ProgressReport& progress_;
   data::Field image_;
   bool has_labels_;
   std::string identity_;
@@ -116,7 +116,7 @@ class SetWriter {
 }  // namespace
 
 GeneratedSet make_set(comm::Communicator& comm, base::FileSystem& files, const SetOptions& options,
-                      Generator& generator, const Progress& progress) {
+                      Generator& generator, const base::ProgressReport& progress) {
   SetOptions plain = options;
   plain.output = base::plain_path(options.output);
   comm::agree(comm, [&] {

@@ -6,27 +6,23 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "base/file_system.h"
+#include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "generate/generator.h"
 
 namespace ddpm::generate {
 
 inline constexpr int64_t kMostSamples = int64_t{1} << 31;
-inline constexpr int64_t kMostShards = 99999;  // five digits in the file name
 
 struct SetOptions {
   base::Path output;
   int64_t count = 0;      ///< 1 to kMostSamples
-  int64_t shards = 8;     ///< 1 to kMostShards; fewer when there are fewer samples
+  int64_t shards = 8;     ///< 1 to data::kMostShards; fewer when there are fewer samples
   int64_t alignment = 0;  ///< images begin at multiples of so many bytes of a shard's file: data/format.h
   uint64_t seed = 0;      ///< what the generator was made with
 };
-
-/// Samples done on all ranks, as far as this rank can tell from its own share.
-using Progress = std::function<void(int64_t done, int64_t total)>;
 
 struct GeneratedSet {
   int64_t shards = 0;
@@ -35,9 +31,10 @@ struct GeneratedSet {
 };
 
 /// Collective; the same result on every rank. Beside the shards the folder gets generate.json: the generator's
-/// description, seed and count. Throws ConfigError for an output that is no name, OutputError when the output exists,
+/// description, seed and count. `progress` is told of samples of all ranks, as far as this rank can tell from its own
+/// share. Throws ConfigError for an output that is no name, OutputError when the output exists,
 /// another job fills it, or writing fails; then no output appears.
 GeneratedSet make_set(comm::Communicator& comm, base::FileSystem& files, const SetOptions& options,
-                      Generator& generator, const Progress& progress = {});
+                      Generator& generator, const base::ProgressReport& progress = {});
 
 }  // namespace ddpm::generate
