@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
 namespace ddpm::base {
 
@@ -19,5 +20,8 @@ inline double steady_seconds() { return std::chrono::duration<double>(Clock::now
 inline double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
+
+/// Either of them, or a test's own: passed in, so that tests choose the time.
+using TimeSource = std::function<double()>;
 
 }  // namespace ddpm::base

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/terminal.h"
 
 namespace ddpm::cli {
@@ -10,7 +11,7 @@ LazyBar::LazyBar(std::string label, bool speaks, std::string unit)
     : label_(std::move(label)),
       unit_(std::move(unit)),
       style_(observe::progress_style(observe::ProgressChoice::automatic, speaks, base::stderr_is_terminal())),
-      began_(observe::steady_clock()()) {}
+      began_(base::steady_seconds()) {}
 
 void LazyBar::update(int64_t done, int64_t total) {
   if (!bar_) {

@@ -28,7 +28,8 @@ int64_t name_seconds(const base::FileSystem& files, const base::Path& directory,
 
 }  // namespace
 
-EventWriter::EventWriter(base::FileSystem& files, base::Path directory, std::string host, int64_t first_step, Clock now)
+EventWriter::EventWriter(base::FileSystem& files, base::Path directory, std::string host, int64_t first_step,
+                         base::TimeSource now)
     : files_(files),
       directory_(std::move(directory)),
       host_(std::move(host)),

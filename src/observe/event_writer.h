@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file_identity.h"
 #include "base/file_system.h"
-#include "observe/clock.h"
 #include "observe/event_messages.h"
 
 namespace ddpm::observe {
@@ -26,7 +26,8 @@ class EventWriter {
   /// the step with which training continues: TensorBoard then drops what earlier files in the folder hold of this step
   /// and later ones, as they were computed after the checkpoint that was loaded. `now` gives seconds since the Unix
   /// epoch.
-  EventWriter(base::FileSystem& files, base::Path directory, std::string host, int64_t first_step, Clock now);
+  EventWriter(base::FileSystem& files, base::Path directory, std::string host, int64_t first_step,
+              base::TimeSource now);
 
   /// Writes one event with all `scalars` and flushes it to the operating system.
   void write(int64_t step, std::span<const Scalar> scalars);
@@ -52,7 +53,7 @@ class EventWriter {
   base::Path directory_;
   std::string host_;
   int64_t first_step_;
-  Clock now_;
+  base::TimeSource now_;
   std::unique_ptr<base::WritableFile> file_;
   base::Path path_;                             ///< where file_ was created
   std::optional<base::FileIdentity> identity_;  ///< tells displaced() whether path_ still leads to file_

@@ -53,7 +53,7 @@ std::string format_duration(double seconds) {
   return fmt::format("{}d{:02}h", s / 86400, s % 86400 / 3600);
 }
 
-ProgressBar::ProgressBar(ProgressStyle style, ProgressBarOptions options, Clock now, std::FILE* out)
+ProgressBar::ProgressBar(ProgressStyle style, ProgressBarOptions options, base::TimeSource now, std::FILE* out)
     : style_(style),
       options_(std::move(options)),
       now_(std::move(now)),

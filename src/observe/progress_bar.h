@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "observe/clock.h"
+#include "base/clock.h"
 #include "observe/logging_config.h"
 
 namespace ddpm::observe {
@@ -30,7 +30,9 @@ struct ProgressBarOptions {
 
 class ProgressBar {
  public:
-  ProgressBar(ProgressStyle style, ProgressBarOptions options, Clock now = steady_clock(), std::FILE* out = stderr);
+  /// `now` gives seconds that never go backwards.
+  ProgressBar(ProgressStyle style, ProgressBarOptions options, base::TimeSource now = base::steady_seconds,
+              std::FILE* out = stderr);
   /// Ends a bar's line, so that what is printed next stands on its own.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
@@ -46,7 +48,7 @@ class ProgressBar {
 
   ProgressStyle style_;
   ProgressBarOptions options_;
-  Clock now_;
+  base::TimeSource now_;
   std::FILE* out_;
   double began_;
   double last_drawn_;

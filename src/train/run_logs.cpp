@@ -1,5 +1,6 @@
 #include "train/run_logs.h"
 
+#include "base/clock.h"
 #include "observe/picture_files.h"
 #include "train/hyperparameters.h"
 
@@ -16,7 +17,7 @@ void RunLogs::begin(const Start& start, const config::Schema& configuration) {
     table_->begin(start.step, observe::read_metrics(files_, run_.metrics()));
   }
   if (!start.tensorboard) return;
-  events_.emplace(files_, run_.events(), start.host, start.step + 1, observe::wall_clock());
+  events_.emplace(files_, run_.events(), start.host, start.step + 1, base::unix_seconds);
   events_->write_configuration(hyperparameters_of(configuration), run_.path().filename().string(),
                                configuration_markdown(configuration));
 }

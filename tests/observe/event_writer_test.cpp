@@ -19,7 +19,7 @@ using EventWriterTest = TemporaryFolderTest;
 
 const std::vector<Scalar> kOneScalar = {{"train/loss", 0.5}};
 
-Clock stopped_at(double seconds) {
+base::TimeSource stopped_at(double seconds) {
   return [seconds] { return seconds; };
 }
 
