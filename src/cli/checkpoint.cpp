@@ -1,18 +1,16 @@
 #include "cli/checkpoint.h"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <fmt/chrono.h>
-
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utc_text.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/reshard.h"
 #include "checkpoint/run_files.h"
@@ -69,10 +67,6 @@ std::string latest_name(Context& context, const base::Path& run) {
   });
 }
 
-std::string time_text(int64_t seconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
-}
-
 /// Checkpoints, oldest first, with what the table and the JSON say beside them.
 struct Listing {
   base::Path run;
@@ -99,7 +93,7 @@ OrderedJson json_of(const Listing& listing) {
                    {"step", info.step},
                    {"ranks", known ? OrderedJson(info.world_size) : OrderedJson()},
                    {"bytes", known ? OrderedJson(info.bytes) : OrderedJson()},
-                   {"written", known ? OrderedJson(time_text(info.written)) : OrderedJson()},
+                   {"written", known ? OrderedJson(base::utc_text(info.written)) : OrderedJson()},
                    {"state", state_of(info)},
                    {"problem", info.problem},
                    {"newest", listing.is_newest(info)},
@@ -112,10 +106,11 @@ std::string table_of(const Listing& listing) {
   std::string text = fmt::format("{:>10}  {:20}  {:>5}  {:>15}  {}", "step", "written", "ranks", "bytes", "state");
   for (const CheckpointInfo& info : listing.found) {
     const bool known = info.world_size > 0;
-    text += fmt::format("\n{:>10}  {:20}  {:>5}  {:>15}  {}{}{}{}", info.step, known ? time_text(info.written) : "-",
-                        known ? std::to_string(info.world_size) : "-", known ? std::to_string(info.bytes) : "-",
-                        state_of(info), listing.is_newest(info) ? ", newest" : "",
-                        listing.is_latest(info) ? ", LATEST" : "", info.problem.empty() ? "" : ": " + info.problem);
+    text +=
+        fmt::format("\n{:>10}  {:20}  {:>5}  {:>15}  {}{}{}{}", info.step, known ? base::utc_text(info.written) : "-",
+                    known ? std::to_string(info.world_size) : "-", known ? std::to_string(info.bytes) : "-",
+                    state_of(info), listing.is_newest(info) ? ", newest" : "",
+                    listing.is_latest(info) ? ", LATEST" : "", info.problem.empty() ? "" : ": " + info.problem);
   }
   return text;
 }

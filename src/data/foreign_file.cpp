@@ -1,14 +1,14 @@
 #include "data/foreign_file.h"
 
+#include <chrono>
 #include <functional>
 #include <utility>
 #include <vector>
 
-#include <fmt/chrono.h>
-
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
+#include "base/utc_text.h"
 #include "data/open_file.h"
 #include "h5/file.h"
 
@@ -145,8 +145,7 @@ void OpenedFile::expect_like(const Path& path, const std::string& seen) const {
 
 std::string OpenedFile::text() const {
   const base::FileStamp& stamp = facts_.stamp;
-  return fmt::format("{} bytes, changed {:%Y-%m-%d %H:%M:%S}.{:09} UTC", stamp.size,
-                     fmt::gmtime(static_cast<std::time_t>(stamp.seconds)), stamp.nanoseconds);
+  return fmt::format("{} bytes, changed {}", stamp.size, base::utc_text_ns(stamp.seconds, stamp.nanoseconds));
 }
 
 }  // namespace ddpm::data

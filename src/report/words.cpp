@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/utc_text.h"
 
 namespace ddpm::report {
 namespace {
@@ -39,11 +39,8 @@ std::string hours_text(double seconds) {
 }
 
 std::string time_text(double seconds_since_1970) {
-  const auto seconds = static_cast<std::time_t>(std::clamp(seconds_since_1970, 0.0, 2.5e11));
-  std::tm parts{};
-  if (::gmtime_r(&seconds, &parts) == nullptr) return "an unknown time";
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02} UTC", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min);
+  if (std::isnan(seconds_since_1970)) return "an unknown time";
+  return base::utc_minute_text(static_cast<int64_t>(std::clamp(seconds_since_1970, 0.0, 2.5e11)));
 }
 
 std::string bytes_text(double bytes) {

@@ -5,20 +5,11 @@
 #include <exception>
 #include <utility>
 
-#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "base/utc_text.h"
 
 namespace ddpm::train {
-namespace {
-
-/// "2026-11-25T01:50:02.123Z"
-std::string time_text() {
-  const auto now = std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)),
-                     (now - seconds).count());
-}
-
-}  // namespace
 
 RankLog::RankLog(base::FileSystem& files, const base::Path& folder, const base::Logger& log, int rank, std::string host)
     : log_(log), host_(std::move(host)), file_(files, folder / fmt::format("rank-{:04}.log", rank)) {
@@ -29,7 +20,8 @@ RankLog::~RankLog() { log_.listen(nullptr); }
 
 void RankLog::line(std::string_view level, std::string_view text) {
   const std::lock_guard lock(mutex_);
-  file_.append_line(fmt::format("{} {} {} {}", time_text(), level, host_, text));
+  const std::string time = base::utc_text_ms(std::chrono::system_clock::now());
+  file_.append_line(fmt::format("{} {} {} {}", time, level, host_, text));
 }
 
 void RankLog::take(std::string_view level, std::string_view text) noexcept {
