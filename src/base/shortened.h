@@ -13,7 +13,7 @@ inline constexpr std::size_t kLongestShownName = 200;
 /// The text, or its first `longest` bytes and "..." where it has more. No character is cut.
 std::string shortened(std::string text, std::size_t longest);
 
-/// The text without the blanks around it.
-std::string_view trimmed(std::string_view text);
+/// The text without the blanks around it, which are these characters.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " ");
 
 }  // namespace ddpm::base

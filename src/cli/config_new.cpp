@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/machine_memory.h"
 #include "base/named.h"
+#include "base/shortened.h"
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
@@ -47,9 +48,8 @@ std::string ask(const std::string& question, const std::string& fallback) {
   std::cerr << question << (fallback.empty() ? "" : " [" + fallback + "]") << ": " << std::flush;
   std::string line;
   if (!std::getline(std::cin, line)) std::cerr << '\n';
-  const std::size_t first = line.find_first_not_of(" \t\r");
-  if (first == std::string::npos) return fallback;
-  return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+  const std::string_view answer = base::trimmed(line, " \t\r");
+  return answer.empty() ? fallback : std::string(answer);
 }
 
 /// Asks again after a value that the option would refuse; the end of the input takes the default.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/named.h"
+#include "base/shortened.h"
 #include "data/variable_request.h"
 
 namespace ddpm::cli {
@@ -12,9 +13,7 @@ std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> parts;
   while (!text.empty()) {
     const std::size_t end = data::end_of_item(text);
-    std::string_view part = text.substr(0, end);
-    part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
-    parts.emplace_back(part.substr(0, part.find_last_not_of(' ') + 1));
+    parts.emplace_back(base::trimmed(text.substr(0, end)));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/check.h"
+#include "base/probability.h"
 
 namespace ddpm::data {
 
@@ -23,25 +23,11 @@ std::vector<double> quantiles_of(std::vector<float>& values) {
   return quantiles;
 }
 
-double normal_quantile(double p) {
-  DDPM_CHECK(p > 0.0 && p < 1.0, "the normal distribution's quantile of {}", p);
-  // Bisection of Φ(x) = erfc(-x / √2) / 2, which grows: simple, and the same everywhere to the last bits.
-  const double q = std::min(p, 1.0 - p);
-  double low = -40.0;
-  double high = 0.0;
-  while (true) {
-    const double middle = 0.5 * (low + high);
-    if (middle <= low || middle >= high) break;
-    (0.5 * std::erfc(-middle / std::numbers::sqrt2) < q ? low : high) = middle;
-  }
-  return p < 0.5 ? low : p > 0.5 ? -low : 0.0;
-}
-
 Transform quantile_map(const std::vector<double>& quantiles, bool uniform) {
   const double steps = static_cast<double>(quantiles.size() - 1);
   const auto target = [&](std::size_t k) {
     const double p = static_cast<double>(k) / steps;
-    return uniform ? 2.0 * p - 1.0 : normal_quantile(std::clamp(p, 0.5 / steps, 1.0 - 0.5 / steps));
+    return uniform ? 2.0 * p - 1.0 : base::normal_quantile(std::clamp(p, 0.5 / steps, 1.0 - 0.5 / steps));
   };
   std::vector<double> from;
   std::vector<double> to;

@@ -21,7 +21,4 @@ std::vector<double> quantiles_of(std::vector<float>& values);
 /// mean of what they would become. Of one value only: the map x - value.
 Transform quantile_map(const std::vector<double>& quantiles, bool uniform);
 
-/// The place where the normal distribution function has the value `p`, 0 < p < 1, to 1e-14.
-double normal_quantile(double p);
-
 }  // namespace ddpm::data

@@ -26,5 +26,14 @@ TEST(Probability, IsThatOfScipy) {
   EXPECT_EQ(chi_squared_p_value(HUGE_VAL, 2.0), 0.0);
 }
 
+TEST(Probability, NormalQuantilesAreThoseOfScipy) {
+  // scipy.stats.norm.ppf(p)
+  EXPECT_NEAR(normal_quantile(0.975), 1.959963984540054, 1e-14);
+  EXPECT_NEAR(normal_quantile(1.0 / 256.0), -2.6600674686174597, 1e-13);
+  EXPECT_NEAR(normal_quantile(1e-10), -6.361340902404056, 1e-12);
+  EXPECT_EQ(normal_quantile(0.5), 0.0);
+  EXPECT_EQ(normal_quantile(0.25), -normal_quantile(0.75));
+}
+
 }  // namespace
 }  // namespace ddpm::base

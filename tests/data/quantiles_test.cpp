@@ -12,15 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The values are those of scipy.stats.norm.ppf.
-TEST(Quantiles, NormalOnesAreThoseOfScipy) {
-  EXPECT_NEAR(normal_quantile(0.975), 1.959963984540054, 1e-14);
-  EXPECT_NEAR(normal_quantile(1.0 / 256.0), -2.6600674686174597, 1e-13);
-  EXPECT_NEAR(normal_quantile(1e-10), -6.361340902404056, 1e-12);
-  EXPECT_EQ(normal_quantile(0.5), 0.0);
-  EXPECT_EQ(normal_quantile(0.25), -normal_quantile(0.75));
-}
-
 TEST(Quantiles, LieOnStraightLinesBetweenTheSortedValues) {
   std::vector<float> values = {4.0F, 1.0F, 2.0F};
   const std::vector<double> quantiles = quantiles_of(values);

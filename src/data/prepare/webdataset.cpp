@@ -1,9 +1,10 @@
 #include "data/prepare/webdataset.h"
 
-#include <charconv>
 #include <exception>
 
 #include "base/json.h"
+#include "base/parse_number.h"
+#include "base/shortened.h"
 #include "data/prepare/pictures.h"
 
 namespace ddpm::data::prepare {
@@ -15,14 +16,8 @@ std::string_view sample_key(std::string_view name) {
 }
 
 std::optional<int64_t> label_of_cls(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return std::nullopt;
-  text = text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
-  int64_t label = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && label >= 0 && label <= kLargestLabel ? std::optional(label) : std::nullopt;
+  const auto label = base::parse_number<int64_t>(base::trimmed(text, " \t\r\n"));
+  return label && *label >= 0 && *label <= kLargestLabel ? label : std::nullopt;
 }
 
 std::optional<int64_t> label_of_json(std::string_view text) {
