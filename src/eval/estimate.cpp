@@ -112,13 +112,6 @@ Comparison compare(double a, double b, const Estimate& difference) {
   return result;
 }
 
-Comparison compare_paired(std::span<const double> a, std::span<const double> b) {
-  DDPM_CHECK(a.size() == b.size() && !a.empty(), "{} and {} numbers", a.size(), b.size());
-  std::vector<double> differences(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) differences[i] = a[i] - b[i];
-  return compare(mean(a), mean(b), mean_of(differences));
-}
-
 Comparison compare_independent(const Estimate& a, const Estimate& b, const VarianceTerm& shared) {
   std::vector<VarianceTerm> terms = {
       {.variance = a.standard_error * a.standard_error, .degrees = a.degrees},

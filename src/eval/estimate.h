@@ -81,8 +81,6 @@ struct Comparison {
 
 /// Compares by the estimate of A less B.
 Comparison compare(double a, double b, const Estimate& difference);
-/// Compares numbers of the same units, such as the losses of the same images: a[i] and b[i] are of unit i.
-Comparison compare_paired(std::span<const double> a, std::span<const double> b);
 /// Compares estimates of independent samples. `shared` is a further part of the variance of their difference.
 Comparison compare_independent(const Estimate& a, const Estimate& b, const VarianceTerm& shared = {});
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/prepare/fit.h"
+#include "support/decode_image.h"
 
 namespace {
 
@@ -33,7 +34,7 @@ std::vector<std::string> read_all(const char* folder) {
 double pictures_per_second(const std::vector<std::string>& files, int size) {
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& file : files) {
-    const auto image = prepare::decode_image(std::as_bytes(std::span(file)), 3);
+    const auto image = ddpm::test::decode_image(std::as_bytes(std::span(file)), 3);
     if (size > 0) (void)prepare::fit(image, {.sides = {size, size}}, 0);
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;

@@ -13,6 +13,13 @@ namespace {
 
 const std::vector<double> kNumbers = {0.3, -1.2, 2.5, 0.9, 1.1, -0.4, 3.0, 0.2};
 
+/// Numbers of the same units: a[i] and b[i] are of unit i.
+Comparison paired(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> differences = a;
+  for (std::size_t i = 0; i < a.size(); ++i) differences[i] -= b[i];
+  return compare(mean_of(a).value, mean_of(b).value, mean_of(differences));
+}
+
 TEST(Estimate, TheJackknifeOfAMeanIsItsUsualError) {
   std::vector<double> left_out;
   left_out.reserve(kNumbers.size());
@@ -34,7 +41,7 @@ TEST(Estimate, OneUnitHasNoInterval) {
   const std::vector<double> one = {2.0};
   EXPECT_TRUE(std::isnan(mean_of(one).standard_error));
   EXPECT_EQ(mean_of(one).method, Method::none);
-  EXPECT_EQ(compare_paired(one, std::vector<double>{3.0}).verdict, Verdict::none);
+  EXPECT_EQ(paired(one, std::vector<double>{3.0}).verdict, Verdict::none);
 }
 
 // statsmodels.stats.proportion.proportion_confint(4, 4, method="wilson") and (0, 4).
@@ -99,12 +106,12 @@ TEST(LeftOut, TheErrorOfSharedDataStaysInAMeanAndCancelsInADifference) {
 
 TEST(Comparison, IsATestOfThePairs) {
   const std::vector<double> b = {0.9, -0.1, 2.9, 1.6, 1.2, 0.4, 3.9, 0.7};
-  const Comparison comparison = compare_paired(kNumbers, b);
+  const Comparison comparison = paired(kNumbers, b);
   // scipy.stats.ttest_rel(a, b).pvalue
   EXPECT_NEAR(comparison.p_value, 0.0006699846606157063, 1e-12);
   EXPECT_EQ(comparison.verdict, Verdict::a);
-  EXPECT_EQ(compare_paired(b, kNumbers).verdict, Verdict::b);
-  EXPECT_EQ(compare_paired(b, b).verdict, Verdict::none);
+  EXPECT_EQ(paired(b, kNumbers).verdict, Verdict::b);
+  EXPECT_EQ(paired(b, b).verdict, Verdict::none);
 }
 
 TEST(Comparison, VerdictsAreThoseOfHolm) {

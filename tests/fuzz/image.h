@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/prepare/decode.h"
 #include "fuzz/fuzz.h"
+#include "support/decode_image.h"
 
 namespace ddpm::fuzz {
 
@@ -13,7 +14,7 @@ inline void decode(std::span<const uint8_t> bytes) {
   constexpr data::prepare::DecodeLimits kLimits{.max_side = 512, .max_pixels = 1 << 14, .max_jpeg_scans = 20};
   for (const int channels : {1, 3}) {
     try {
-      const auto image = data::prepare::decode_image(std::as_bytes(bytes), channels, kLimits);
+      const auto image = test::decode_image(std::as_bytes(bytes), channels, kLimits);
       require(image.channels == channels, "the image has the wanted channels");
       require(int64_t{image.width} * image.height <= kLimits.max_pixels, "the size is limited");
       require(image.pixels.size() ==

@@ -1,4 +1,4 @@
-// data::prepare::decode_image on JPEG files.
+// data::prepare::decode_picture on JPEG files.
 #include "fuzz/image.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

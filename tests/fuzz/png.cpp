@@ -1,4 +1,5 @@
-// data::prepare::decode_image on PNG files, whose chunks get fitting checksums: without them nearly nothing would pass.
+// data::prepare::decode_picture on PNG files, whose chunks get fitting checksums: without them nearly nothing would
+// pass.
 #include <vector>
 
 #include <zlib.h>

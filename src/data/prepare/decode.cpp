@@ -88,8 +88,4 @@ Picture decode_picture(std::span<const std::byte> bytes, base::DType type, int c
   return upright(with_channels(std::get<Image>(std::move(decoded.image)), channels), decoded.orientation);
 }
 
-Image decode_image(std::span<const std::byte> bytes, int channels, const DecodeLimits& limits) {
-  return std::get<Image>(decode_picture(bytes, base::DType::u8, channels, limits));
-}
-
 }  // namespace ddpm::data::prepare

@@ -67,7 +67,5 @@ base::DType stored_type(std::span<const std::byte> bytes);
 /// is an error, as is another type.
 Picture decode_picture(std::span<const std::byte> bytes, base::DType type, int channels,
                        const DecodeLimits& limits = {});
-/// Returns an image of 8 bits.
-Image decode_image(std::span<const std::byte> bytes, int channels, const DecodeLimits& limits = {});
 
 }  // namespace ddpm::data::prepare

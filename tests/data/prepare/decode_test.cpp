@@ -19,10 +19,12 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "data/prepare/test_files.h"
+#include "support/decode_image.h"
 
 namespace ddpm::data::prepare {
 namespace {
 
+using ddpm::test::decode_image;
 using testing::HasSubstr;
 
 base::Json cases(const char* kind) { return base::parse_json(test::read_bytes(test::golden("cases.json"))).at(kind); }
