@@ -143,7 +143,7 @@ void expect_known_names(const std::vector<std::string>& names, const nn::UNet2DC
 }
 
 /// normalization.json is of a model that draws as many channels, and has a class beside the null class.
-void expect_record_of(const LoadedModel& model, const std::string& origin) {
+void expect_drawn_channels(const LoadedModel& model, const std::string& origin) {
   const nn::UNet2DConfig& config = model.unet->config();
   const int64_t channels = InputCounts::of(model.image.fields, false).image;
   if (!model.image.fields.empty() && channels != config.out_channels) {
@@ -188,7 +188,7 @@ LoadedModel load_diffusers(const base::Path& path, comm::Communicator& world, at
     if (normalization) {
       model.image.set_normalization(*normalization, origin);
       read_dropouts(*normalization, origin, model);
-      expect_record_of(model, origin);
+      expect_drawn_channels(model, origin);
     }
     expect_fitting(model.image, config, path.string());
   });

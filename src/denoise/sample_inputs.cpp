@@ -36,7 +36,7 @@ void check_class_label(const nn::UNet2DConfig& model, const SampleInputOptions& 
   const bool conditional = nn::is_class_conditional(model);
   if (label && !conditional) throw base::ConfigError("--class-label {}: the model has no class embedding", *label);
   if (options.all_classes && !has_class_table(model)) {
-    throw base::ConfigError("--class-label all: the model has no class table");
+    throw base::ConfigError("--class-label all: the model has no class table; wanted: one with num_class_embeds");
   }
   if (!label && !options.all_classes && conditional && !labelled) {
     throw base::ConfigError("--class-label is missing: the model is conditioned on {}",
@@ -103,7 +103,7 @@ struct SampleInputs::State {
 
   [[nodiscard]] data::Field image_field() const {
     const data::ImageFormat format = model.image.format(model.unet->config().out_channels, base::DType::f32);
-    return data::make_field(FieldRole::image, "/images", format.shape(), format.dtype, false);
+    return data::make_field(FieldRole::image, data::kImagesPath, format.shape(), format.dtype, false);
   }
 
   [[nodiscard]] at::Tensor labels(int64_t first, int64_t n, bool dropped) const {
@@ -222,7 +222,9 @@ SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOpt
     if (state->dataset) {
       expect_like_trained(*state->dataset, model, wants_labels(model, options));
       state->dataset->set_transforms(given_fields(model.image.fields));
-      if (!options.parameters.empty()) throw base::ConfigError("--parameters: --condition gives them already");
+      if (!options.parameters.empty()) {
+        throw base::ConfigError("--parameters: --condition gives them already; wanted: one of the two");
+      }
     }
     const bool more = unet.in_channels != unet.out_channels || unet.num_parameters;
     if (!state->dataset && more) {

@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
+#include "base/named.h"
 #include "base/pulse.h"
 #include "base/terminal.h"
 #include "comm/collectives.h"
@@ -28,17 +29,35 @@ namespace {
 
 constexpr int kImageTag = 1;
 
+// What models must share, in the words of their config.json: all that is compared.
+std::string images_text(const nn::UNet2DConfig& model) {
+  const nn::ImageSize size = nn::image_size(model);
+  return fmt::format("{}{} × {} with in_channels = {}, out_channels = {}",
+                     size.depth > 0 ? fmt::format("{} × ", size.depth) : "", size.height, size.width, model.in_channels,
+                     model.out_channels);
+}
+
+std::string classes_text(const nn::UNet2DConfig& model) {
+  return fmt::format("num_class_embeds = {}, class_embed_type = {}",
+                     model.num_class_embeds ? std::to_string(*model.num_class_embeds) : "null",
+                     model.class_embed_type ? base::name_of(*model.class_embed_type) : "null");
+}
+
+std::string parameters_text(const nn::UNet2DConfig& model) {
+  return fmt::format("num_parameters = {}", model.num_parameters ? std::to_string(*model.num_parameters) : "null");
+}
+
+void expect_same(const char* what, const std::string& weak, const std::string& wanted) {
+  if (weak == wanted) return;
+  throw base::ConfigError("--guidance-model: its {} are {}; wanted: those of --model, {}", what, weak, wanted);
+}
+
 void check_weak_model(const LoadedModel& model, const LoadedModel& weak, diffusion::SamplerType sampler) {
   const nn::UNet2DConfig& one = model.unet->config();
   const nn::UNet2DConfig& other = weak.unet->config();
-  const bool same_images = one.in_channels == other.in_channels && one.out_channels == other.out_channels &&
-                           nn::image_size(one) == nn::image_size(other);
-  const bool same_classes =
-      one.num_class_embeds == other.num_class_embeds && one.class_embed_type == other.class_embed_type;
-  if (!same_images || !same_classes || one.num_parameters != other.num_parameters) {
-    throw base::ConfigError(
-        "--guidance-model: its images, classes or parameters are not those of --model; wanted: a model of the same");
-  }
+  expect_same("images", images_text(other), images_text(one));
+  expect_same("classes", classes_text(other), classes_text(one));
+  expect_same("parameters", parameters_text(other), parameters_text(one));
   const base::Json fields = model.image.normalization_json();
   const base::Json others = weak.image.normalization_json();
   if (fields != others) {

@@ -118,7 +118,7 @@ class SampleInputs(unittest.TestCase):
         plain = train("plain", WORK / "plain.h5")
         for model, weak in ((plain, parameters), (parameters, plain)):
             process = self.sample(model, "weak.npy", "--guidance-model", weak, "--guidance-scale", 2, check=False)
-            self.refused(process, 2)
+            self.refused(process, 2, "its parameters are num_parameters = ", "of --model, num_parameters = ")
             self.assertNotIn("guided by", process.stderr)
         regression = train("regression", WORK / "plain.h5", {"condition": "/condition"}, diffusion={"formulation": "regression"})
         rest = train("rest", WORK / "plain.h5", {"condition": "/condition"}, diffusion={"mean_model": str(regression)})
