@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/named.h"
+#include "base/progress_report.h"
 #include "cli/dataset_arguments.h"
 #include "cli/eval_output.h"
 #include "cli/lazy_bar.h"
@@ -136,7 +137,7 @@ void run_samples(Context& context, SamplesArguments& arguments) {
   });
   options.features = map.get();
   const eval::Reporting reporting{.enter = [&](const std::string& part) { context.enter(part); },
-                                  .progress = [&](const std::string& part) -> eval::Progress {
+                                  .progress = [&](const std::string& part) -> base::ProgressReport {
                                     auto bar = std::make_shared<LazyBar>(part, context.log.speaks(), "block");
                                     return [bar](int64_t done, int64_t total) {
                                       if (total >= kLongWork) bar->update(done, total);

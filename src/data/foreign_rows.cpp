@@ -43,7 +43,7 @@ struct ArrayBox {
 std::vector<std::byte> read_stored(const ForeignPart& part, ArrayBox box) {
   constexpr int64_t kBandBytes = int64_t{4} << 20;
   const h5::Array& array = part.array;
-  std::vector<std::byte> stored(static_cast<std::size_t>(product(box.extent)) * part.decoding.element_bytes());
+  std::vector<std::byte> stored(static_cast<std::size_t>(base::product_of(box.extent)) * part.decoding.element_bytes());
   const bool whole = std::equal(box.extent.begin() + 1, box.extent.end(), array.shape().begin() + 1) &&
                      std::all_of(box.begin.begin() + 1, box.begin.end(), [](int64_t at) { return at == 0; });
   const int64_t rows = box.extent.front();
@@ -207,7 +207,7 @@ void ForeignRows::read_part(const ForeignPart& part, int64_t first_channel, cons
     along.begin.push_back(range.begin);
     along.extent.push_back(range.extent);
   }
-  std::vector<float> values(static_cast<std::size_t>(product(along.extent)));
+  std::vector<float> values(static_cast<std::size_t>(base::product_of(along.extent)));
   part.decoding.decode(read_stored(part, along), values);
   copy(loops_of(part, along.extent, box), values.data(), out.data() + first_channel);
 }

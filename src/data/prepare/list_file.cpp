@@ -93,7 +93,7 @@ void add_labels(const std::vector<Line>& lines, const base::Path& path, PictureF
   }
   for (const Line& line : lines) {
     const auto& names = list.set.class_names;
-    list.labels.push_back(numbers ? *whole_number(*line.label)
+    list.labels.push_back(numbers ? *class_in(*line.label)
                                   : std::ranges::lower_bound(names, *line.label) - names.begin());
   }
   list.set.classes = *std::ranges::max_element(list.labels) + 1;
