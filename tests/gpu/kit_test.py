@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -68,6 +69,17 @@ class Box(unittest.TestCase):
         text = (visit.SOURCE / "tests" / "train" / "gpu_test.py").read_text()
         self.assertEqual(len(names), text.count("    def test_"))
         self.assertIn("BesideTheCpu.test_float32_has_the_cpus_curve", names)
+
+    def test_all_that_it_imports_of_the_tests_is_packed(self):
+        support = visit.SOURCE / "tests" / "support"
+        wanted, scripts = set(), [visit.SOURCE / "tests" / "train" / "gpu_test.py", visit.SOURCE / "tests" / "gpu" / "visit.py"]
+        while scripts:
+            named = re.findall(r"^(?:from|import) (\w+)", scripts.pop().read_text(), re.MULTILINE)
+            found = {name for name in named if (support / f"{name}.py").exists()} - wanted
+            wanted |= found
+            scripts += [support / f"{name}.py" for name in found]
+        (packed,) = re.findall(r"^cp tests/support/\{(.+)\}\.py ", (visit.SOURCE / "tests" / "gpu" / "pack.sh").read_text(), re.MULTILINE)
+        self.assertEqual(set(packed.split(",")), wanted)
 
     def test_outside_of_a_box_it_says_what_is_missing(self):
         done = subprocess.run(["bash", visit.SOURCE / "tests" / "gpu" / "box.sh"], capture_output=True, text=True, check=False)

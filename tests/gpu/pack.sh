@@ -28,7 +28,7 @@ cp tests/gpu/box.sh modules/common.sh "$box"
 cuda=$(dirname "$(dirname "$(realpath "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")
 c++ -std=c++20 -O2 -fPIC -shared -I"$cuda/include" -L"$cuda/lib64" tests/gpu/kernel_times.cpp -lcupti -o "$box/bin/libkernel_times.so"
 cp tests/gpu/*.py "$box/source/tests/gpu"
-cp tests/support/ddpm_run.py "$box/source/tests/support"
+cp tests/support/{ddpm_run,launcher,plain_hdf5}.py "$box/source/tests/support"
 cp tests/train/gpu_test.py "$box/source/tests/train"
 cp tests/benchmarks/models.py "$box/source/tests/benchmarks"
 cp jobs/*.toml "$box/source/jobs"
