@@ -7,25 +7,15 @@ import math
 import os
 import pathlib
 import shutil
-import struct
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import ddpm, files_below, make_dataset, write_config  # noqa: E402
+from safetensors_file import tensors_of  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 WIDTH = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "U8": 1}
-
-
-def read_shard(path):
-    """Bytes by tensor name, as the format's description says: 8 bytes length, JSON, data."""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    header.pop("__metadata__", None)
-    body = data[8 + length :]
-    return {name: body[slice(*entry["data_offsets"])] for name, entry in header.items()}
 
 
 def places(box, shape):
@@ -38,7 +28,7 @@ def places(box, shape):
 def read_state(checkpoint):
     """The manifest of a checkpoint and all its tensors: {name: (dtype, shape, bytes)}."""
     manifest = json.loads((checkpoint / "MANIFEST.json").read_text())
-    shards = {file["name"]: read_shard(checkpoint / file["name"]) for file in manifest["files"]}
+    shards = {file["name"]: tensors_of(checkpoint / file["name"]) for file in manifest["files"]}
     state = {}
     for tensor in manifest["tensors"]:
         width = WIDTH[tensor["dtype"]]

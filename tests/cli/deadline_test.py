@@ -6,14 +6,13 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_job import is_running, processor_seconds, ranks_of, wait_until  # noqa: E402
-from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_job import Started, processor_seconds, ranks_of, wait_until  # noqa: E402
+from ddpm_run import TIMEOUT_S, ddpm, make_dataset, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 DEADLINE_S = 3
@@ -30,32 +29,12 @@ def fresh(name):
     return path
 
 
-class Job:
+class Job(Started):
     """A command on 2 ranks, the last of them under `last`."""
 
     def __init__(self, command, last=(), deadline=DEADLINE_S):
-        command = [str(word) for word in (DDPM, *command)]
-        launcher = [*MPIRUN, "-np", "1"]
-        env = {**os.environ, "DDPM_PROGRESS_TIMEOUT_S": str(deadline), "SLURMD_NODENAME": HOST}
+        super().__init__(command, 2, last, {"DDPM_PROGRESS_TIMEOUT_S": str(deadline), "SLURMD_NODENAME": HOST})
         self.deadline = deadline
-        self.process = subprocess.Popen(
-            [*launcher, *command, ":", "-np", "1", *map(str, last), *command],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env,
-        )  # fmt: skip
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for pid in [*ranks_of(self.process.pid).values(), self.process.pid]:
-            if is_running(pid):
-                os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-        self.process.stderr.close()
-
-    def end(self, seconds=TIMEOUT_S):
-        _, said = self.process.communicate(timeout=seconds)
-        return self.process.returncode, said
 
 
 class Late(unittest.TestCase):

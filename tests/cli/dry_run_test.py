@@ -8,6 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import ddpm, make_dataset, says, write_config  # noqa: E402
+from safetensors_file import with_header  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 WEIGHTS = "unet/diffusion_pytorch_model.safetensors"
@@ -21,18 +22,6 @@ def state_of(folder):
 
 def write_bytes(path, change):
     path.write_bytes(change(path.read_bytes()))
-
-
-def header(change):
-    """A change of a safetensors file's header that keeps its length."""
-
-    def changed(data):
-        end = 8 + int.from_bytes(data[:8], "little")
-        text = change(data[8:end])
-        assert len(text) == end - 8 and text != data[8:end]
-        return data[:8] + text + data[end:]
-
-    return changed
 
 
 class DryRun(unittest.TestCase):
@@ -91,8 +80,8 @@ class DryRun(unittest.TestCase):
             "truncated": (lambda model: write_bytes(model / WEIGHTS, lambda data: data[:-100]), ["bytes of data"]),
             "empty": (lambda model: write_bytes(model / WEIGHTS, lambda data: b""), ["not a safetensors file"]),
             "noise": (lambda model: write_bytes(model / WEIGHTS, lambda data: b"\xff" * 999), ["safetensors"]),
-            "other-type": (lambda model: write_bytes(model / WEIGHTS, header(other_type)), ["wanted: a floating type"]),
-            "other-name": (lambda model: write_bytes(model / WEIGHTS, header(other_name)), ["conv_in.bias", "missing"]),
+            "other-type": (lambda model: write_bytes(model / WEIGHTS, with_header(other_type)), ["wanted: a floating type"]),
+            "other-name": (lambda model: write_bytes(model / WEIGHTS, with_header(other_name)), ["conv_in.bias", "missing"]),
             "no-config": (lambda model: (model / "unet/config.json").unlink(), ["config.json"]),
             "no-folder": (shutil.rmtree, ["no-folder"]),
         }

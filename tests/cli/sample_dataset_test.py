@@ -6,7 +6,6 @@ any kill, physical units, the same images as diffusers draws, and inputs that ar
 With K kills of an ensemble of N samples (100,000 and 50 take some minutes), on 1, 2 and 3 ranks in turn."""
 
 import argparse
-import hashlib
 import json
 import os
 import pathlib
@@ -24,7 +23,7 @@ import torch
 from diffusers import DDIMScheduler, UNet2DModel
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import DDPM, MPIRUN, ddpm, write_config  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, ddpm, digests, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 COUNT, SIZE, MEMBERS = 15, 16, 3
@@ -47,10 +46,6 @@ def write_set(path, **changes):
             if array is not None:
                 file[name] = array
     return path
-
-
-def digests(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in pathlib.Path(folder).iterdir()}
 
 
 def digests_of_shards(folder):

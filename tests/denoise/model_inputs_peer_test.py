@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from crc32c import crc32c  # noqa: E402
 from ddpm_run import ddpm  # noqa: E402
 
 PROGRAM = sys.argv.pop(1)
@@ -143,15 +144,6 @@ def write_folder(folder, values, counts, transforms=None):
     text["checksum"] = hashlib.sha256(json.dumps(text, separators=(",", ":")).encode()).hexdigest()
     (folder / "dataset.json").write_text(json.dumps(text))
     return folder
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 class ModelInputs(unittest.TestCase):

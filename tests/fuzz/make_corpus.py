@@ -145,18 +145,45 @@ def tar(members, packing):
     return memory.getvalue()[:4096]
 
 
-def main():
+def gridded_dataset():
+    return dataset("float32", {"scale": 1.0, "offset": 0.0}, False, 2, grid(4, 3))
+
+
+ADAPTER = {
+    "auto_mapping": {"base_model_class": "UNet2DModel"}, "base_model_name_or_path": "a/b", "bias": "none", "r": 8,
+    "fan_in_fan_out": False, "init_lora_weights": True, "lora_alpha": 16, "lora_dropout": 0.0, "peft_type": "LORA",
+    "target_modules": ["to_q", "mid_block.attentions.0.to_k"], "task_type": None, "use_rslora": False,
+    "rank_pattern": {}, "layers_to_transform": None, "megatron_core": "megatron.core",
+}  # fmt: skip
+SCHEDULER = {
+    "_class_name": "DDPMScheduler",
+    "num_train_timesteps": 1000,
+    "beta_start": 0.0001,
+    "beta_end": 0.02,
+    "beta_schedule": "linear",
+    "trained_betas": None,
+    "variance_type": "fixed_small",
+    "clip_sample": True,
+    "prediction_type": "epsilon",
+}
+
+
+def seed_json_values():
     seed("json", "values", '{"a": [1, -2, 3.5e-7, true, false, null, "x\\u00e9\\n"], "b": {"c": {}, "d": [[[]]]}}')
     seed("json", "text", '"\\ud83d\\ude00 ä"')
     seed("json", "twice", '{"a": 1, "a": 1}')
     seed("json", "deep", "[" * 8 + "]" * 8)
 
+
+def seed_safetensors():
     header = safetensors_header()
     seed("safetensors", "four", struct.pack("<Q", len(header)) + header.encode() + bytes(31))
     seed("safetensors", "none", struct.pack("<Q", 2) + b"{}")
     seed("safetensors_header", "four", struct.pack("<H", 31) + header.encode())
     seed("safetensors_header", "none", struct.pack("<H", 0) + b"{}")
 
+
+def seed_manifests():
     whole = [[0, 4], [0, 3]]
     flat = [
         {"file": "a.safetensors", "entry": "w", "box": whole, "flat": [0, 7]},
@@ -169,18 +196,23 @@ def main():
     seed("manifest", "flat", manifest(flat, [4, 3]))
     seed("manifest", "boxes", manifest(boxes, [4, 3]))
 
+
+def seed_datasets():
     eighth = {"scale": 1.0 / 127.5, "offset": -1.0}
     for version, suffix in ((1, ""), (2, "-2")):
         seed("dataset_json", "uint8" + suffix, dataset("uint8", eighth, True, version))
         seed("dataset_json", "float32" + suffix, dataset("float32", {"scale": 0.25, "offset": -0.5}, False, version))
-    gridded = dataset("float32", {"scale": 1.0, "offset": 0.0}, False, 2, grid(4, 3))
-    seed("dataset_json", "float32-grid", gridded)
+    seed("dataset_json", "float32-grid", gridded_dataset())
 
+
+def seed_toml():
     seed("toml", "run", '[run]\nseed = 3 # a\n[data]\ntrain = [{ path = "a", weight = 0.5 }, { path = \'b\' }]\n')
     seed("toml", "strings", 'a = """\n"x" \\\n y""""\nb = \'\'\'\'z\'\'\'\nc."d e".f = 0x1F\n')
     seed("toml", "value", "[1_000, 0b11, -inf, 1979-05-27T07:32:00Z, [true]]")
     seed("toml", "arrays", "[[a]]\nb.c = 1\n[[a]]\n[a.d]\ne = {f = [[1]]}\n")
 
+
+def seed_pictures():
     images, labels = idx(3, 2, 4, data=bytes(range(24))), idx(3, data=bytes([2, 0, 1]))
     seed("idx", "grey", b"\0\0" + images)
     seed("idx", "labels", bytes([2, len(labels)]) + labels + images)
@@ -194,11 +226,17 @@ def main():
     seed("cifar", "names", b"\2\0" + "a\nb b\r\nc\nd\ne\nf\ng\nh\ni\n\u00e9\n\n".encode())
     seed("cifar", "names_of_a_hundred", b"\3\0" + b"x\n" * 100)
 
+
+def seed_arrays():
     v1 = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".ljust(117) + "\n"
     seed("npy", "v1", npy(v1, 6))
     seed("npy", "v2", npy(v1.replace("(2, 3)", "(0,)  "), 0, 2))
+    seed("npy", "scalar", npy("{'shape': (), 'descr': '<f4', 'fortran_order': False}\n", 1, 3))
     for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
         seed("npz", name, npz({"images": npy(v1, 6), "labels": npy(v1.replace("(2, 3)", "(0,)  "), 0)}, method))
+
+
+def seed_archives():
     samples = {"./a/0001.png": b"no picture", "a/0001.cls": b"7\n", "\u00e9.json": b'{"label": 3}'}
     for name, packing in (("tar", ""), ("gzip", ":gz"), ("bzip2", ":bz2"), ("xz", ":xz")):
         seed("archive", name, tar(samples, packing))
@@ -208,8 +246,9 @@ def main():
             for member, data in samples.items():
                 archive.writestr(zipfile.ZipInfo(member), data)
         seed("archive", "zip-" + name, memory.getvalue())
-    seed("npy", "scalar", npy("{'shape': (), 'descr': '<f4', 'fortran_order': False}\n", 1, 3))
 
+
+def seed_unets():
     seed(
         "unet_json",
         "model",
@@ -237,6 +276,8 @@ def main():
     weights = {"conv_in.weight": "model-00001-of-00002.safetensors", "conv_out.bias": "model-00002-of-00002.safetensors"}
     seed("weight_index", "two", json.dumps({"metadata": {"total_size": 1000}, "weight_map": weights}))
 
+
+def seed_states():
     state = {
         "step": 1000,
         "applied_updates": 998,
@@ -262,19 +303,22 @@ def main():
     facts = {"training_hardware": "2 ranks on 1 host; CPU", "training_software": "LibTorch 2", "training_program": "0.1.0"}
     listed = {"data_history": json.dumps([period, {**period, "first_step": 9}]), "training_statistics": json.dumps([channel])}
     seed("state", "card", json.dumps({**state, **facts, **listed}))
-    adapter = {
-        "auto_mapping": {"base_model_class": "UNet2DModel"}, "base_model_name_or_path": "a/b", "bias": "none", "r": 8,
-        "fan_in_fan_out": False, "init_lora_weights": True, "lora_alpha": 16, "lora_dropout": 0.0, "peft_type": "LORA",
-        "target_modules": ["to_q", "mid_block.attentions.0.to_k"], "task_type": None, "use_rslora": False,
-        "rank_pattern": {}, "layers_to_transform": None, "megatron_core": "megatron.core",
-    }  # fmt: skip
-    seed("peft_config", "peft", json.dumps(adapter))
+    seed("state", "early", json.dumps({key: value for key, value in list(state.items())[:6]}))
+
+
+def seed_adapters():
+    seed("peft_config", "peft", json.dumps(ADAPTER))
     seed("peft_config", "least", json.dumps({"peft_type": "LORA", "r": 1, "target_modules": ["conv1"]}))
-    seed("peft_config", "dora", json.dumps({**adapter, "use_dora": True}))
+    seed("peft_config", "dora", json.dumps({**ADAPTER, "use_dora": True}))
+
+
+def seed_model_cards():
     texts = ['flowers: "x" | #1', "---", "a\n# b", "ema", "2 ranks", "v", "t\r\n---\n", "MIT", "A. Lee", "- yes", "```\n", "12345678"]
     seed("model_card", "odd", "\x1f".join(texts))
     seed("model_card", "plain", "\x1f".join(["Squares", "set", "", "raw", "1 rank", "LibTorch", "red", "cc-by-4.0"]))
-    seed("state", "early", json.dumps({key: value for key, value in list(state.items())[:6]}))
+
+
+def seed_normalizations():
     seed("normalization", "uint8", json.dumps({"dtype": "uint8", "scale": 1.0 / 127.5, "offset": -1.0}))
     seed("normalization", "float32", json.dumps({"dtype": "float32", "scale": -0.25, "offset": 0}))
     files = {"variables": ["t2m", "z level=500"], "axes": [], "sample_axes": ["time"], "condition": "sst", "static": "",
@@ -282,8 +326,11 @@ def main():
     seed("normalization", "files", json.dumps({"dtype": "float32", "scale": 1, "offset": 0, "files": files}))
     variables = [{"name": "u10", "unit": "m/s"}, {"name": "spin", "unit": ""}]
     seed("normalization", "variables", json.dumps({"dtype": "float32", "scale": 1, "offset": 0, "variables": variables}))
-    fields = json.loads(gridded)["fields"]
+    fields = json.loads(gridded_dataset())["fields"]
     seed("normalization", "float32-grid", json.dumps({"dtype": "float32", "scale": 1.0, "offset": 0.0, "fields": fields}))
+
+
+def seed_locks():
     owner = {
         "host": "node01",
         "pid": 17,
@@ -295,22 +342,18 @@ def main():
     }
     seed("lock", "fresh", json.dumps(owner, indent=2) + "\n")
     seed("lock", "renewed", json.dumps(owner, indent=2) + "\nrenewed 12\n")
-    scheduler = {
-        "_class_name": "DDPMScheduler",
-        "num_train_timesteps": 1000,
-        "beta_start": 0.0001,
-        "beta_end": 0.02,
-        "beta_schedule": "linear",
-        "trained_betas": None,
-        "variance_type": "fixed_small",
-        "clip_sample": True,
-        "prediction_type": "epsilon",
-    }
-    seed("scheduler_json", "ddpm", json.dumps(scheduler))
+
+
+def seed_schedulers():
+    seed("scheduler_json", "ddpm", json.dumps(SCHEDULER))
+    seed("scheduler_json", "betas", json.dumps({"num_train_timesteps": 3, "trained_betas": [0.1, 0.2, 0.5]}))
+
+
+def seed_model_folders():
     attention, adapted = "down.attentions.0.query.weight", "base_model.model.to_q.lora_A.weight"
     own = {
         "config": b"{}",
-        "scheduler": json.dumps({**scheduler, "lambda_min_clipped": float("-inf")}).encode(),
+        "scheduler": json.dumps({**SCHEDULER, "lambda_min_clipped": float("-inf")}).encode(),
         "classes": b'["cat", "dog"]',
         "normalization": json.dumps({"dtype": "uint8", "scale": 1.0, "offset": -1.0}).encode(),
         "weights": tensors_of({"conv_in.weight": [2, 3], attention: [3]}),
@@ -325,9 +368,27 @@ def main():
         "b": tensors_of({attention: [3]}),
     }
     seed("model_folder", "sharded", model_folder(sharded))
-    adapters = {"adapter": json.dumps(adapter).encode(), "adapters": tensors_of({adapted: [2, 3]})}
+    adapters = {"adapter": json.dumps(ADAPTER).encode(), "adapters": tensors_of({adapted: [2, 3]})}
     seed("model_folder", "adapters", model_folder(adapters))
-    seed("scheduler_json", "betas", json.dumps({"num_train_timesteps": 3, "trained_betas": [0.1, 0.2, 0.5]}))
+
+
+def main():
+    seed_json_values()
+    seed_safetensors()
+    seed_manifests()
+    seed_datasets()
+    seed_toml()
+    seed_pictures()
+    seed_arrays()
+    seed_archives()
+    seed_unets()
+    seed_states()
+    seed_adapters()
+    seed_model_cards()
+    seed_normalizations()
+    seed_locks()
+    seed_schedulers()
+    seed_model_folders()
 
 
 if __name__ == "__main__":

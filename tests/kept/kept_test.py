@@ -15,7 +15,8 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from ddpm_run import ddpm, files_below  # noqa: E402
+from ddpm_run import ddpm, digests  # noqa: E402
+from safetensors_file import tensors_of  # noqa: E402
 
 sys.path.insert(0, str(SOURCE / "tests" / "kept"))
 from make import ALL_STEPS, FIRST_STEPS, SAMPLES  # noqa: E402
@@ -35,12 +36,7 @@ def floats(data):
 
 def weights_of(path):
     """{name: values} of a file of float32 tensors."""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    header.pop("__metadata__", None)
-    body = data[8 + length :]
-    return {name: floats(body[slice(*entry["data_offsets"])]) for name, entry in header.items()}
+    return {name: floats(data) for name, data in tensors_of(path).items()}
 
 
 def values_of_npy(path):
@@ -53,10 +49,6 @@ def distance(values, wanted):
     """Relative, in the Euclidean norm."""
     assert len(values) == len(wanted), (len(values), len(wanted))
     return (sum((a - b) ** 2 for a, b in zip(values, wanted)) / sum(b * b for b in wanted)) ** 0.5
-
-
-def digests(folder):
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files_below(folder) if (folder / name).is_file()}
 
 
 class Kept(unittest.TestCase):

@@ -20,11 +20,6 @@ ENVIRONMENT = {"DDPM_JOBS": str(JOBS), **variables_of_launcher(WORK / "bin")}
 
 
 class Jobs(ClusterCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.unbroken = {}
-
     def submit(self, script, *arguments, options=(), **environment):
         """A job's number and its log."""
         log = WORK / "log-%j.txt"
@@ -40,17 +35,9 @@ class Jobs(ClusterCase):
         self.assertEqual((ended["JobState"], ended["ExitCode"]), (state, exit_code), said)
         return ended, said
 
-    def wait_for_step(self, name, step):
-        path = WORK / name / "metrics.jsonl"
-        self.cluster.wait_for(lambda: path.exists() and len(metrics(WORK / name)) >= step, f"{name}: step {step}")
-
-    def weights_of_unbroken(self):
-        """The digest of the weights that an undisturbed run of LONG has on four ranks."""
-        if not self.unbroken:
-            job = self.submit("train.sbatch", self.config("unbroken", **LONG), options=TWO_BY_TWO)
-            self.expect(job, "COMPLETED")
-            self.unbroken["sha256"] = sha256_of_model(WORK / "unbroken")
-        return self.unbroken["sha256"]
+    def train_unbroken(self, name):
+        """LONG on four ranks."""
+        self.expect(self.submit("train.sbatch", self.config(name, **LONG), options=TWO_BY_TWO), "COMPLETED")
 
     def test_trains_over_nodes_by_either_launcher(self):
         for launcher in ("srun", LAUNCHER):

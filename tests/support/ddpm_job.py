@@ -1,4 +1,4 @@
-"""Trainings in the background, to be sent signals."""
+"""Trainings and other commands in the background, to be sent signals."""
 
 import hashlib
 import os
@@ -77,20 +77,14 @@ def children_of(parent):
     return found
 
 
-class Job:
-    """A training in the background. `last_rank`: a command before the program of the last of several ranks; `env`: more
-    variables of the environment."""
+class Started:
+    """A program in the background, on some ranks. `last_rank`: a command before the program of the last of several ranks; `env`:
+    more variables of the environment."""
 
-    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, last_rank=(), env=None, **sections):
-        self.run = WORK / name
-        if fresh:
-            shutil.rmtree(self.run, ignore_errors=True)
-        sections.setdefault("train", {"steps": STEPS})
-        sections.setdefault("batch", {"global_size": 12, "micro_size": 2})
-        config = write_config(WORK / f"{name}.toml", self.run, dataset, **sections)
-        command = [DDPM, "train", str(config), *map(str, overrides)]
+    def __init__(self, command, ranks, last_rank=(), env=None):
+        command = [DDPM, *map(str, command)]
         if ranks > 1:
-            last = [":", "-np", "1", *last_rank, *command] if last_rank else []
+            last = [":", "-np", "1", *map(str, last_rank), *command] if last_rank else []
             command = [*MPIRUN, "-np", str(ranks - 1 if last else ranks), *command, *last]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, **(env or {})})  # fmt: skip
@@ -112,6 +106,24 @@ class Job:
             return {0: self.process.pid}
         return ranks_of(self.process.pid)
 
+    def end(self, seconds=TIMEOUT_S):
+        """Exit code and what was said."""
+        _, said = self.process.communicate(timeout=seconds)
+        return self.process.returncode, said
+
+
+class Job(Started):
+    """A training in the background; the last arguments are those of Started and sections of its configuration."""
+
+    def __init__(self, name, dataset, ranks, overrides=(), fresh=True, last_rank=(), env=None, **sections):
+        self.run = WORK / name
+        if fresh:
+            shutil.rmtree(self.run, ignore_errors=True)
+        sections.setdefault("train", {"steps": STEPS})
+        sections.setdefault("batch", {"global_size": 12, "micro_size": 2})
+        config = write_config(WORK / f"{name}.toml", self.run, dataset, **sections)
+        super().__init__(["train", config, *overrides], ranks, last_rank, env)
+
     def wait_for_step(self, step):
         def reached():
             if self.process.poll() is not None:
@@ -119,8 +131,3 @@ class Job:
             return (self.run / "metrics.jsonl").exists() and len(metrics(self.run)) >= step
 
         wait_until(reached, TIMEOUT_S, f"step {step}")
-
-    def end(self, seconds=TIMEOUT_S):
-        """Exit code and what was said."""
-        _, said = self.process.communicate(timeout=seconds)
-        return self.process.returncode, said

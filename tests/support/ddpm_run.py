@@ -166,5 +166,10 @@ def contents(folder):
     return {name: (folder / name).read_bytes() for name in files_below(folder) if (folder / name).is_file()}
 
 
+def digests(folder):
+    """SHA-256 of each file below the folder, by its name there."""
+    return {name: hashlib.sha256(data).hexdigest() for name, data in contents(pathlib.Path(folder)).items()}
+
+
 def files_below(folder):
     return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*"))

@@ -12,7 +12,8 @@ import h5py
 import numpy as np
 
 from arrays_case import NAMED, ArraysCase, fields, stored
-from data_runs import DDPM, digests
+from data_runs import DDPM
+from ddpm_run import digests
 
 
 class ChangedArrays(ArraysCase):

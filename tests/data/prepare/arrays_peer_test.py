@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 
 from arrays_case import NAMED, ArraysCase, fields, seen
-from data_runs import digests, kill_and_run_again, run
+from data_runs import kill_and_run_again, run
+from ddpm_run import digests
 
 
 class DataOfArrays(ArraysCase):

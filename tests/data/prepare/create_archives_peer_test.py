@@ -13,7 +13,8 @@ import numpy as np
 from PIL import Image
 
 from data_runs import DDPM, kill_and_run_again, read, run
-from picture_runs import Case, encoded, tree_digests
+from ddpm_run import digests
+from picture_runs import Case, encoded
 
 
 def add(tar, name, data=b"", **fields):
@@ -78,11 +79,11 @@ class Archives(Case):
 
     def test_the_same_bytes_for_any_number_of_ranks(self):
         for source in (self.tar("a.tar"), self.tar("b.tar.gz", "w:gz"), self.zip("c.zip")):
-            wanted = tree_digests(self.create(source, *self.size, "--validation-share", "20%"))
+            wanted = digests(self.create(source, *self.size, "--validation-share", "20%"))
             for ranks in (2, 3, 4):
                 with self.subTest(source=source.name, ranks=ranks):
                     made = self.create(source, *self.size, "--validation-share", "20%", ranks=ranks)
-                    self.assertEqual(tree_digests(made), wanted)
+                    self.assertEqual(digests(made), wanted)
 
     def test_an_archive_whose_first_file_is_hdf5_is_one(self):
         """The first bytes of a plain tar are those of its first member's name, and then the member's own."""
@@ -187,7 +188,7 @@ class Archives(Case):
                 whole = self.create(source, *options)
                 output = self.root / f"again-{source.suffix[1:]}"
                 kill_and_run_again(self, source, output, *options)
-                self.assertEqual(tree_digests(output), tree_digests(whole))
+                self.assertEqual(digests(output), digests(whole))
         self.assertEqual([p for p in self.root.iterdir() if p.name.startswith(".")], [])
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from PIL import Image
 
 import image_cases
-from data_runs import digests, kill_and_run_again, read, run
+from data_runs import kill_and_run_again, read, run
+from ddpm_run import digests
 
 
 def skipped(dataset):

@@ -14,7 +14,8 @@ from PIL import Image
 
 import tiff_cases
 from data_runs import DDPM, read, run
-from picture_runs import Case, encoded, tree_digests
+from ddpm_run import digests
+from picture_runs import Case, encoded
 
 
 class Lists(Case):
@@ -160,7 +161,7 @@ class Validation(Case):
                 self.assertEqual(run("verify", dataset).returncode, 0)
                 self.assertEqual(json.loads(run("inspect", dataset, "--json").stdout)["count"], len(images))
         for ranks in (1, 3):
-            self.assertEqual(tree_digests(self.create(self.root / "p", *options, ranks=ranks)), tree_digests(output))
+            self.assertEqual(digests(self.create(self.root / "p", *options, ranks=ranks)), digests(output))
 
     def test_refusals(self):
         self.named(3)
@@ -178,7 +179,7 @@ class Validation(Case):
             self.write(f"p/{i}.png", encoded(i, 300, 200))
         options = ("--size", 32, "--shards", 6, "--validation-share", "20%")
         began = time.monotonic()
-        wanted = tree_digests(self.create(self.root / "p", *options))
+        wanted = digests(self.create(self.root / "p", *options))
         whole = time.monotonic() - began
         chance = random.Random(5)
         output = self.root / "again"
@@ -193,10 +194,10 @@ class Validation(Case):
                 process.wait()
                 killed += 1
             if output.exists():  # else the next one goes on
-                self.assertEqual(tree_digests(output), wanted)
+                self.assertEqual(digests(output), wanted)
                 shutil.rmtree(output)
         self.create(self.root / "p", *options, output=output)
-        self.assertEqual(tree_digests(output), wanted)
+        self.assertEqual(digests(output), wanted)
         self.assertGreater(killed, 0)
 
 

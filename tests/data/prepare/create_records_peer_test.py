@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 
 import record_cases
-from data_runs import digests, kill_and_run_again, read, run
+from data_runs import kill_and_run_again, read, run
+from ddpm_run import digests
 
 
 def random_images(count, *shape, seed=0):

@@ -1,6 +1,5 @@
 """`ddpm data` as a user runs it, and the datasets that it makes read by h5py. The program is $DDPM."""
 
-import hashlib
 import json
 import os
 import pathlib
@@ -21,10 +20,6 @@ DDPM = os.environ["DDPM"]
 def run(*arguments, ranks=1):
     launcher = [*MPIRUN, "-np", str(ranks)] if ranks > 1 else []
     return subprocess.run([*launcher, DDPM, "data", *map(str, arguments)], capture_output=True, text=True)
-
-
-def digests(folder):
-    return {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir())}
 
 
 def read(dataset):

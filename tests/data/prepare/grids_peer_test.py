@@ -9,7 +9,8 @@ import unittest
 
 import numpy as np
 
-from data_runs import digests, run
+from data_runs import run
+from ddpm_run import digests
 
 COUNT = 50
 OPTIONS = ["--condition", "condition", "--names", "t2m,rain;condition:sst", "--transform", "t2m=grid,rain=standardize,sst=grid"]

@@ -4,7 +4,6 @@ strace lets the calls that one file or folder meets fail. What passes is tried a
 code 3 and a line that names the file; the set is then absent, and the same command makes the same bytes afterwards.
 """
 
-import hashlib
 import json
 import os
 import pathlib
@@ -18,7 +17,7 @@ import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, make_pictures  # noqa: E402
+from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, digests, make_pictures  # noqa: E402
 from plain_hdf5 import plain_hdf5  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -36,10 +35,6 @@ ERRORS = {
 OPEN = "openat"
 READ = "read,pread64"
 LOOK = "newfstatat,fstat,statx,?stat,?lstat"
-
-
-def digests(folder):
-    return {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(folder.iterdir())}
 
 
 def failing(path, calls, error, when=""):

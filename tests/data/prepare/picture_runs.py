@@ -1,7 +1,5 @@
-"""What tests of `ddpm data create` from pictures share: pictures, digests of all files of a set, and a test case whose sets lie
-in a folder of its own."""
+"""What tests of `ddpm data create` from pictures share: pictures, and a test case whose sets lie in a folder of its own."""
 
-import hashlib
 import json
 import pathlib
 import tempfile
@@ -16,10 +14,6 @@ from data_runs import run
 def encoded(seed, width=20, height=14):
     rng = np.random.default_rng(seed)
     return image_cases.png(rng.integers(0, 256, (height, width, 3)), 8, image_cases.RGB)
-
-
-def tree_digests(folder):
-    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
 
 
 class Case(unittest.TestCase):
