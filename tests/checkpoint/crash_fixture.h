@@ -11,28 +11,21 @@ namespace ddpm::checkpoint {
 
 inline constexpr int kSurelyEnoughCalls = 500;
 
-/// Saves the known tensors with the values of `values_step` as checkpoint `step`.
-inline void save_values(CheckpointStore& store, comm::Communicator& comm, int64_t step, int64_t values_step) {
-  Elements elements;
-  for (const KnownTensor& tensor : known_tensors()) elements.add_part(tensor, comm.size(), comm.rank());
-  elements.fill(values_step);
-  store.save({.step = step,
-              .state = {{"values", values_step}},
-              .slices = elements.to_save(),
-              .retention = {.keep_latest = 1}});
-}
-
 class CrashTest : public StoreTest {
  protected:
+  static void save_newest(CheckpointStore& store, int64_t step, int64_t values_step) {
+    save_values(store, world(), step, values_step, {.keep_latest = 1});
+  }
+
   /// One life of the program: `before` ends well, `during` dies at call n of rank `victim`. False when it did not die.
   bool dies_at(int n, int victim, Loss loss, int64_t before, int64_t during, int64_t during_values) {
     on_disk([&] { std::filesystem::remove_all(checkpoints()); });
-    save_values(safe_, world(), before, before);
+    save_newest(safe_, before, before);
     CrashFileSystem disk(world().rank() == victim ? n : kSurelyEnoughCalls);
     CheckpointStore store(disk, world(), run_, logger_);
     bool died = false;
     try {
-      save_values(store, world(), during, during_values);
+      save_newest(store, during, during_values);
     } catch (const comm::AgreedError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("simulated crash"));
       died = true;
@@ -62,7 +55,7 @@ class CrashTest : public StoreTest {
       SCOPED_TRACE(fmt::format("call {} of rank {}", n, victim));
       died = dies_at(n, victim, loss, before, during, during_values);
       expect_whole(before, during, during_values, !died);
-      save_values(safe_, world(), during + 1, during + 1);
+      save_newest(safe_, during + 1, during + 1);
       expect_whole(0, during + 1, during + 1, true);
       on_disk([&] { EXPECT_THAT(names(), testing::ElementsAre(step_folder_name(during + 1))); });
       if (HasFailure()) return;

@@ -62,14 +62,9 @@ void wait_until_traced(const base::Path& go) {
   }
 }
 
-void save_values(CheckpointStore& store, comm::Communicator& comm, const Saved& saved) {
-  Elements elements;
-  for (const KnownTensor& tensor : known_tensors()) elements.add_part(tensor, comm.size(), comm.rank());
-  elements.fill(saved.values);
-  store.save({.step = saved.step,
-              .state = {{"values", saved.values}},
-              .slices = elements.to_save(),
-              .retention = {.keep_latest = 2}});
+/// Saves, and keeps two.
+void save_two(CheckpointStore& store, comm::Communicator& comm, const Saved& saved) {
+  save_values(store, comm, saved.step, saved.values, {.keep_latest = 2});
 }
 
 void save_all(CheckpointStore& store, comm::Communicator& comm, int64_t traced, const base::Path& go,
@@ -79,7 +74,7 @@ void save_all(CheckpointStore& store, comm::Communicator& comm, int64_t traced, 
       if (comm.rank() == traced) wait_until_traced(go);
       comm::barrier(comm);
     }
-    save_values(store, comm, parse_saved(words[i]));
+    save_two(store, comm, parse_saved(words[i]));
     if (comm.rank() == 0) say("ACKNOWLEDGED " + words[i]);
   }
 }
@@ -102,7 +97,7 @@ void verify(CheckpointStore& store, comm::Communicator& comm, const base::FileSy
   const int64_t newest = expect_all_whole(store, files, checkpoints);
   const auto found = store.find();
   EXPECT_EQ(found ? found->manifest.step : 0, newest);
-  save_values(store, comm, {newest + 1, newest + 1});
+  save_two(store, comm, {newest + 1, newest + 1});
   expect_loads(store, store.open(checkpoints / step_folder_name(newest + 1)), newest + 1);
   for (const std::string& name : files.list(run)) EXPECT_TRUE(name == "LATEST" || name == "checkpoints") << name;
   for (const std::string& name : files.list(checkpoints)) EXPECT_TRUE(parse_step_folder(name)) << name;

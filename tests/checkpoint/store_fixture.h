@@ -97,6 +97,18 @@ inline SaveReport save_step(CheckpointStore& store, comm::Communicator& comm, in
                      .retention = std::move(retention)});
 }
 
+/// Saves the known tensors with the values of `values_step` as checkpoint `step`.
+inline void save_values(CheckpointStore& store, comm::Communicator& comm, int64_t step, int64_t values_step,
+                        Retention retention) {
+  Elements elements;
+  for (const KnownTensor& tensor : known_tensors()) elements.add_part(tensor, comm.size(), comm.rank());
+  elements.fill(values_step);
+  store.save({.step = step,
+              .state = {{"values", values_step}},
+              .slices = elements.to_save(),
+              .retention = std::move(retention)});
+}
+
 /// Loads all known tensors whole, on each rank, and compares them with those of `step`.
 inline void expect_loads(CheckpointStore& store, const Checkpoint& checkpoint, int64_t step) {
   Elements elements;

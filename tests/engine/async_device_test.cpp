@@ -15,6 +15,7 @@
 #include "run/snapshot.h"
 #include "support/fake_device.h"
 #include "support/mpi_test.h"
+#include "support/relative_distance.h"
 
 namespace ddpm::engine::test {
 namespace {
@@ -30,8 +31,6 @@ struct Settings {
 
   [[nodiscard]] StepCase training() const { return {.precision = precision, .parallel = parallel, .run = run}; }
 };
-
-double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
 
 class AsyncDevice : public StepCaseTest {
  protected:
@@ -62,7 +61,7 @@ class AsyncDevice : public StepCaseTest {
   /// The device multiplies in another order than the host's own kernels do.
   static void expect_close(const Trained& seen, const Trained& host, const std::string& precision) {
     const double far = precision == "no" ? 1e-4 : 0.05;
-    EXPECT_LT(distance(seen.weights, host.weights), far);
+    EXPECT_LT(ddpm::test::relative_distance(seen.weights, host.weights), far);
     ASSERT_EQ(seen.losses.size(), host.losses.size());
     for (std::size_t i = 0; i < host.losses.size(); ++i) {
       EXPECT_NEAR(seen.losses[i], host.losses[i], far * host.losses[i]) << "step " << i;

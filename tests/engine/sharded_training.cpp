@@ -196,8 +196,4 @@ int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm
   return allocator.bytes() - before;
 }
 
-double relative_distance(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).norm() / b.norm()).item<double>();
-}
-
 }  // namespace ddpm::engine::test

@@ -15,6 +15,7 @@
 #include "nn/config.h"
 #include "nn/unet2d.h"
 #include "parallel/config.h"
+#include "support/relative_distance.h"
 #include "train/unet_state.h"
 
 namespace ddpm::engine::test {
@@ -67,7 +68,6 @@ TrainingResult train(const TrainingCase& chosen, comm::Communicator& comm, int s
 /// counted by test::CountingAllocator. Collective.
 int64_t counted_state_bytes(const TrainingCase& chosen, comm::Communicator& comm, int steps);
 
-/// ‖a − b‖ / ‖b‖
-double relative_distance(const at::Tensor& a, const at::Tensor& b);
+using ddpm::test::relative_distance;
 
 }  // namespace ddpm::engine::test

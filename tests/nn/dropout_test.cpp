@@ -96,12 +96,12 @@ class DropoutInUNet2D : public testing::Test {
 TEST_F(DropoutInUNet2D, DoesNotDependOnHowTheBatchIsCut) {
   const at::Tensor whole = predict(0, 3, kTraining);
   const at::Tensor parts = at::cat({predict(0, 1, kTraining), predict(1, 2, kTraining)});
-  EXPECT_LT(relative_error(parts, whole), 1e-6);
+  EXPECT_LT(relative_distance(parts, whole), 1e-6);
 }
 
 TEST_F(DropoutInUNet2D, ActsWhileTrainingOnly) {
-  EXPECT_LT(relative_error(predict(0, 3, {}), golden_.output), 1e-5);
-  EXPECT_GT(relative_error(predict(0, 3, kTraining), golden_.output), 1e-2);
+  EXPECT_LT(relative_distance(predict(0, 3, {}), golden_.output), 1e-5);
+  EXPECT_GT(relative_distance(predict(0, 3, kTraining), golden_.output), 1e-2);
 }
 
 }  // namespace

@@ -202,6 +202,4 @@ void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& gold
   }
 }
 
-double relative_error(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
-
 }  // namespace ddpm::nn::test

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "nn/unet2d.h"
+#include "support/relative_distance.h"
 
 namespace ddpm::nn::test {
 
@@ -45,7 +46,6 @@ UNet2DConfig config_from_json(const base::Json& json);
 /// diffusers has them.
 void bind_weights(std::span<Parameter* const> parameters, const GoldenCase& golden, const at::TensorOptions& options);
 
-/// || a - b || / || b ||
-double relative_error(const at::Tensor& a, const at::Tensor& b);
+using ddpm::test::relative_distance;
 
 }  // namespace ddpm::nn::test

@@ -38,7 +38,7 @@ TEST_P(Golden, HasTheParametersOfDiffusers) {
 TEST_P(Golden, PredictsWhatDiffusersPredicts) {
   const at::NoGradGuard no_grad;
   bind_weights(unet_.parameters(), golden_, at::kFloat);
-  EXPECT_LT(relative_error(predict(), golden_.output), golden_.exact ? 2e-5 : 1e-5);
+  EXPECT_LT(relative_distance(predict(), golden_.output), golden_.exact ? 2e-5 : 1e-5);
 }
 
 TEST_P(Golden, HasTheLossAndGradientsOfDiffusers) {

@@ -130,7 +130,7 @@ class Banded : public testing::TestWithParam<std::filesystem::path> {
 TEST_P(Banded, PredictsWhatTheWholeImagePredicts) {
   const UNet2D unet(config_from_json(golden_.config));
   bind_weights(unet.parameters(), golden_, at::kFloat);
-  EXPECT_LT(relative_error(predict_in_bands(unet, {}), golden_.output), 1e-5);
+  EXPECT_LT(relative_distance(predict_in_bands(unet, {}), golden_.output), 1e-5);
 }
 
 TEST_P(Banded, DropsWhatTheWholeImageDrops) {
@@ -141,7 +141,7 @@ TEST_P(Banded, DropsWhatTheWholeImageDrops) {
   bind_weights(unet.parameters(), golden_, at::kFloat);
   const RandomContext random{.seed = 3, .step = 1, .first_position = 8, .training = true};
   const at::Tensor whole = unet.forward(golden_.x, golden_.timesteps, golden_.class_labels, random);
-  EXPECT_LT(relative_error(predict_in_bands(unet, random), whole), 1e-5);
+  EXPECT_LT(relative_distance(predict_in_bands(unet, random), whole), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, Banded, testing::ValuesIn(golden_files()),

@@ -36,7 +36,7 @@ class GoldenOnGpu : public testing::TestWithParam<std::filesystem::path> {
 TEST_P(GoldenOnGpu, PredictsWhatDiffusersPredicts) {
   const at::NoGradGuard no_grad;
   bind(at::kFloat);
-  EXPECT_LT(relative_error(predict().cpu(), golden_.output), 2e-5);
+  EXPECT_LT(relative_distance(predict().cpu(), golden_.output), 2e-5);
 }
 
 TEST_P(GoldenOnGpu, HasTheLossAndGradientsOfDiffusers) {
@@ -50,7 +50,7 @@ TEST_P(GoldenOnGpu, HasTheLossAndGradientsOfDiffusers) {
 TEST_P(GoldenOnGpu, Bf16IsNearFloat32) {
   const at::NoGradGuard no_grad;
   bind(at::kBFloat16);
-  EXPECT_LT(relative_error(predict().cpu(), golden_.output), 5e-2);
+  EXPECT_LT(relative_distance(predict().cpu(), golden_.output), 5e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenOnGpu, testing::ValuesIn(golden_files()),

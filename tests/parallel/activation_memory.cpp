@@ -12,20 +12,13 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include "nn/train_unconditional.h"
 #include "parallel/activation_count.h"
 #include "parallel/allocation_peak.h"
 
 namespace {
 
 using namespace ddpm;
-
-nn::UNet2DConfig train_unconditional() {
-  nn::UNet2DConfig c;
-  c.block_out_channels = {128, 128, 256, 256, 512, 512};
-  c.down_block_types = {"DownBlock2D", "DownBlock2D", "DownBlock2D", "DownBlock2D", "AttnDownBlock2D", "DownBlock2D"};
-  c.up_block_types = {"UpBlock2D", "AttnUpBlock2D", "UpBlock2D", "UpBlock2D", "UpBlock2D", "UpBlock2D"};
-  return c;
-}
 
 /// Forward and backward; parameters' gradients go as they come, as in training.
 struct Pass {
@@ -47,7 +40,7 @@ int main(int argc, char** argv) {
   const int64_t images = argc > 1 ? std::atoi(argv[1]) : 4;
   const at::ScalarType dtype = argc > 2 && std::string(argv[2]) == "bf16" ? at::kBFloat16 : at::kFloat;
   const int repeats = argc > 3 ? std::atoi(argv[3]) : 3;
-  const nn::UNet2D unet(train_unconditional());
+  const nn::UNet2D unet(nn::test::train_unconditional());
   allocate(unet.parameters(), dtype);
   initialize(unet.parameters(), 0);
   for (const nn::Parameter* p : unet.parameters())

@@ -60,7 +60,7 @@ TEST_P(Staged, AllStagesGetWhatDiffusersPredicts) {
   PipelineStage stage(unet_.config(), at::kFloat, at::kCPU, nn::whole_image(), stages_of(unet_, world_.size()), world_,
                       directly);
   for (int again = 0; again < 2; ++again) {
-    EXPECT_LT(nn::test::relative_error(predict(stage), golden_.output), golden_.exact ? 2e-5 : 1e-5);
+    EXPECT_LT(nn::test::relative_distance(predict(stage), golden_.output), golden_.exact ? 2e-5 : 1e-5);
   }
   stage.finish();
 }

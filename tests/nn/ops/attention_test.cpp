@@ -144,7 +144,7 @@ TEST(AttentionInference, TakesScoresOfAnySize) {
     Inputs in = inputs(c, at::kBFloat16);
     in[0] *= factor;
     const at::Tensor wanted = by_formula(in[0].to(at::kDouble), in[1].to(at::kDouble), in[2].to(at::kDouble), c.heads);
-    EXPECT_LT(relative_error(attention_inference(in[0], in[1], in[2], c.heads), wanted), 1e-2) << factor;
+    EXPECT_LT(relative_distance(attention_inference(in[0], in[1], in[2], c.heads), wanted), 1e-2) << factor;
   }
 }
 
@@ -235,7 +235,7 @@ TEST(Attention, TakesTensorsOfAnyOrder) {
   const Results seen = run(attention, c, in, at::kFloat);
   for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_TRUE(at::equal(seen[i], wanted[i])) << kNames.at(i);
   const at::Tensor q = in[0].transpose(0, 1).contiguous().transpose(0, 1);
-  EXPECT_LT(relative_error(attention(q, in[1], in[2], c.heads), wanted[0]), 1e-6);
+  EXPECT_LT(relative_distance(attention(q, in[1], in[2], c.heads), wanted[0]), 1e-6);
 }
 
 TEST(Attention, HasTheSameBitsOnAnyNumberOfThreads) {
@@ -272,8 +272,8 @@ TEST(Attention, TakesScoresOfAnySize) {
     in[0] *= factor;
     const Results seen = run(attention, c, in, at::kFloat);
     const Results wanted = run(by_formula, c, in, at::kDouble);
-    EXPECT_LT(relative_error(seen[0], wanted[0]), 1e-5 * std::min(factor, 1e3)) << factor;
-    EXPECT_LT(relative_error(seen[3], wanted[3]), 1e-5 * std::min(factor, 1e3)) << factor;
+    EXPECT_LT(relative_distance(seen[0], wanted[0]), 1e-5 * std::min(factor, 1e3)) << factor;
+    EXPECT_LT(relative_distance(seen[3], wanted[3]), 1e-5 * std::min(factor, 1e3)) << factor;
     for (const at::Tensor& t : seen) EXPECT_TRUE(t.isfinite().all().item<bool>()) << factor;
   }
 }
@@ -283,7 +283,7 @@ TEST(Attention, EqualKeysShareEqually) {
   Inputs in = inputs(c);
   in[1].fill_(-1e3);
   const at::Tensor y = attention(in[0], in[1], in[2], 1);
-  EXPECT_LT(relative_error(y, in[2].mean(1, true).expand_as(y)), 1e-6);
+  EXPECT_LT(relative_distance(y, in[2].mean(1, true).expand_as(y)), 1e-6);
 }
 
 template <typename Operation>

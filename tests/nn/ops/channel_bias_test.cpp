@@ -47,9 +47,9 @@ void expect_same_gradients(const std::vector<at::Tensor>& leaves, const std::fun
       x.mutable_grad().reset();
     }
   }
-  EXPECT_LT(relative_error(results[0], results[1]), 1e-14);
+  EXPECT_LT(relative_distance(results[0], results[1]), 1e-14);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    EXPECT_LT(relative_error(gradients[0][i], gradients[1][i]), 1e-13) << "leaf " << i;
+    EXPECT_LT(relative_distance(gradients[0][i], gradients[1][i]), 1e-13) << "leaf " << i;
   }
 }
 

@@ -20,7 +20,7 @@ TEST(ColumnSumsOnGpu, AgreeWithFloat64AndRepeatTheirBits) {
       const at::Tensor seen = column_sums(there);
       const double tolerance = type == at::kFloat ? 1e-6 : type == at::kHalf ? 1e-3 : 4e-3;
       if (type != at::kHalf || rows < 10000) {  // larger sums are beyond float16
-        EXPECT_LT(relative_error(seen.cpu().to(at::kDouble), matrix.to(at::kDouble).sum(0)), tolerance)
+        EXPECT_LT(relative_distance(seen.cpu().to(at::kDouble), matrix.to(at::kDouble).sum(0)), tolerance)
             << rows << " x " << columns << " " << toString(type);
       }
       for (int again = 0; again < 3; ++again) EXPECT_TRUE(at::equal(column_sums(there), seen));

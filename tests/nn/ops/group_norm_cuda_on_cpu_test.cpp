@@ -189,7 +189,7 @@ TEST(GroupNormCuda, TakesParametersAndModulationOfOtherDtypes) {
   EXPECT_TRUE(at::equal(seen[1], wanted[1]));
   for (std::size_t i = 2; i < seen.size(); ++i) {
     EXPECT_EQ(seen[i].scalar_type(), mixed.tensors[i - 1].scalar_type());
-    EXPECT_LT(relative_error(seen[i].to(at::kFloat), wanted[i].to(at::kFloat)), 0x1p-8) << kNormResults.at(i);
+    EXPECT_LT(relative_distance(seen[i].to(at::kFloat), wanted[i].to(at::kFloat)), 0x1p-8) << kNormResults.at(i);
   }
 }
 
@@ -223,8 +223,8 @@ TEST(GroupNormCuda, KeepsItsPrecisionFarFromZero) {
     in.tensors[0].select(1, 5) += 30000.0;
     const auto seen = by_kernels(c, in);
     const auto wanted = in_float64(c, in);
-    EXPECT_LT(relative_error(seen[0], wanted[0]), 1e-4) << c;
-    EXPECT_LT(relative_error(seen[1], wanted[1]), 1e-4) << c;
+    EXPECT_LT(relative_distance(seen[0], wanted[0]), 1e-4) << c;
+    EXPECT_LT(relative_distance(seen[1], wanted[1]), 1e-4) << c;
   }
 }
 
@@ -232,7 +232,7 @@ TEST(GroupNormCuda, OneOutlierLeavesTheOtherPixelsTheirPrecision) {
   for (const NormCase& c : three_ways()) {
     NormInputs in = norm_inputs(c);
     in.tensors[0].select(2, 0).select(2, 0).fill_(1e5);  // the pixel that sums start from
-    EXPECT_LT(relative_error(by_kernels(c, in)[0], in_float64(c, in)[0]), 1e-5) << c;
+    EXPECT_LT(relative_distance(by_kernels(c, in)[0], in_float64(c, in)[0]), 1e-5) << c;
   }
 }
 

@@ -99,7 +99,7 @@ TEST(GroupNormSilu, GradientsComeByEitherResultAlone) {
     normalise_sum(c, in.tensors).y.backward(in.dy);
     const auto wanted = norm_by_aten(
         {2, 32, 8, 5, 6}, {{joined(branches_of(c, in.tensors)).detach(), in.tensors[1], in.tensors[2]}, in.dy, {}});
-    EXPECT_LT(relative_error(addend.grad(), wanted[1]), 1e-5);
+    EXPECT_LT(relative_distance(addend.grad(), wanted[1]), 1e-5);
     EXPECT_TRUE(!sum || at::equal(residual.grad(), addend.grad()));
   }
 }
@@ -139,7 +139,7 @@ TEST(GroupNormSilu, TakesAGradientOfAnyMemoryOrder) {
   in.dy = in.dy.contiguous();
   EXPECT_TRUE(at::equal(norm_by_ddpm(c, in)[1], wanted[1]));
   in.dy = at::ones({}).expand(in.dy.sizes());
-  EXPECT_LT(relative_error(norm_by_ddpm(c, in)[1], in_float64(c, in)[1]), 1e-5);
+  EXPECT_LT(relative_distance(norm_by_ddpm(c, in)[1], in_float64(c, in)[1]), 1e-5);
 }
 
 TEST(GroupNormSilu, HasTheSameBitsOnAnyNumberOfThreads) {
@@ -180,8 +180,8 @@ TEST(GroupNormSilu, KeepsItsPrecisionFarFromZero) {
     in.tensors[0].select(1, 5) += 30000.0;
     const auto seen = norm_by_ddpm(c, in);
     const auto wanted = in_float64(c, in);
-    EXPECT_LT(relative_error(seen[0], wanted[0]), 1e-4) << c;
-    EXPECT_LT(relative_error(seen[1], wanted[1]), 1e-4) << c;
+    EXPECT_LT(relative_distance(seen[0], wanted[0]), 1e-4) << c;
+    EXPECT_LT(relative_distance(seen[1], wanted[1]), 1e-4) << c;
   }
 }
 
@@ -191,7 +191,7 @@ TEST(GroupNormSilu, OneOutlierLeavesTheOtherPixelsTheirPrecision) {
   in.tensors[0].select(2, 0).select(2, 0).fill_(1e5);  // the pixel that sums start from
   const auto seen = norm_by_ddpm(c, in);
   const auto wanted = in_float64(c, in);
-  EXPECT_LT(relative_error(seen[0], wanted[0]), 1e-5);
+  EXPECT_LT(relative_distance(seen[0], wanted[0]), 1e-5);
 }
 
 TEST(GroupNormSilu, AConstantImageBecomesTheBias) {
