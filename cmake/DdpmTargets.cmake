@@ -3,6 +3,9 @@
 #   It is installed, with the others, as part of the CMake package.
 #   TORCH: links LibTorch and uses the shared precompiled header. There is no such library, nor test, with DDPM_TORCH=OFF.
 #   QUICK: it decides, calls and reports, and its own loops are short. It is compiled with -O1, which takes a third less time.
+# ddpm_embed_texts(SOURCE HEADER NAMESPACE name=FILE ...)
+#   Makes SOURCE in the build folder, which holds the texts that HEADER declares as functions: cmake/embed_texts.cmake. FILEs are
+#   those of this folder.
 # ddpm_add_test(NAME [TORCH] [MPI] [OPTIMIZED] [RANKS 1 2 4] [LABELS ...] [TIMEOUT seconds] [NOT_EMULATED ...] SOURCES ...
 #               [DEPENDS ...] [ARGS ...] [ARGS_ON_4 ...])
 #   One GoogleTest program; with MPI, one ctest entry per number of ranks (NAME.np2), started by mpiexec. It is compiled without
@@ -132,6 +135,19 @@ function(ddpm_add_library name)
   if(arg_QUICK)
     target_compile_options(ddpm_${name} PRIVATE ${DDPM_QUICK_OPTIMIZATION})
   endif()
+endfunction()
+
+function(ddpm_embed_texts source header namespace)
+  set(texts "${ARGN}")
+  list(TRANSFORM texts REPLACE "=" "=${CMAKE_CURRENT_SOURCE_DIR}/")
+  set(files "${texts}")
+  list(TRANSFORM files REPLACE "^[a-z_]+=" "")
+  add_custom_command(
+    OUTPUT "${source}"
+    COMMAND ${CMAKE_COMMAND} "-DOUTPUT=${source}" -DHEADER=${header} -DNAMESPACE=${namespace} "-DTEXTS=${texts}" -P
+            "${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake"
+    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake"
+    VERBATIM)
 endfunction()
 
 function(ddpm_add_test name)

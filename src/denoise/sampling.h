@@ -1,4 +1,4 @@
-// Making pictures on all ranks.
+// Drawing images, which may be fields, on all ranks.
 #pragma once
 
 #include <cstdint>

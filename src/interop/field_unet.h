@@ -14,7 +14,7 @@ inline constexpr const char* kFieldClass = "FieldUNet2D";
 inline constexpr const char* kFieldWeights = "field_unet.safetensors";
 inline constexpr const char* kFieldModule = "field_unet.py";
 
-/// The text of field_unet.py.
+/// The text of field_unet.py, which cmake/embed_texts.cmake compiles into the program.
 std::string_view field_module();
 
 }  // namespace ddpm::interop

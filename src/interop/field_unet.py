@@ -1,9 +1,4 @@
-#include "interop/field_unet.h"
-
-namespace ddpm::interop {
-
-std::string_view field_module() {
-  return R"py("""A UNet2DModel of diffusers with what it has no key for: numbers, such as physical parameters, that are given with each
+"""A UNet2DModel of diffusers with what it has no key for: numbers, such as physical parameters, that are given with each
 image, periodic axes, and volumes.
 
     from field_unet import FieldUNet2D
@@ -162,7 +157,3 @@ class FieldUNet2D(torch.nn.Module):
             self.unet.time_embedding.kept = kept
         sample = self.form.flatten(sample)
         return self.form.spread(self.unet(sample, timesteps, class_labels=class_labels).sample)
-)py";
-}
-
-}  // namespace ddpm::interop
