@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "doctor/number_ranges.h"
 
 namespace ddpm::doctor {
@@ -26,7 +27,7 @@ std::vector<RankGroup> group_ranks(const std::vector<std::string>& values, const
 }
 
 std::string who(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
-  return fmt::format("rank{} {} on {}", ranks.size() == 1 ? "" : "s", ranges_text(ranks), hosts_text(hosts));
+  return fmt::format("{} {} on {}", base::plural(ranks.size() == 1, "rank"), ranges_text(ranks), hosts_text(hosts));
 }
 
 std::string host_groups_text(const std::vector<RankGroup>& groups) {

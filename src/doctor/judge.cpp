@@ -31,11 +31,37 @@ std::vector<Finding> judge_hosts(const Survey& survey, Severity severity, Area a
   return findings;
 }
 
+std::vector<Finding> judge_hosts(const Survey& survey, Area area, std::span<const HostLook> looks) {
+  std::vector<Finding> findings;
+  for (const HostLook& one : looks) {
+    append(findings, judge_hosts(survey, one.severity, area, one.advice,
+                                 [&](std::size_t host) { return one.look(survey, host); }));
+  }
+  return findings;
+}
+
+std::vector<Finding> judge_every_rank(const Survey& survey, Severity severity, Area area, const std::string& advice,
+                                      const std::function<std::string(const ProcessFacts& rank)>& look) {
+  std::vector<std::string> texts;
+  for (const ProcessFacts& rank : survey.ranks) texts.push_back(look(rank));
+  std::vector<Finding> findings;
+  for (const RankGroup& group : group_ranks(texts, survey.rank_hosts())) {
+    if (group.value.empty()) continue;
+    findings.push_back({severity, area, fmt::format("{}; {}", group.value, who(group.ranks, group.hosts)), advice});
+  }
+  return findings;
+}
+
+std::string value_of(const std::map<std::string, std::string>& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? kNotSet : found->second;
+}
+
 void append(std::vector<Finding>& findings, std::vector<Finding> more) {
   findings.insert(findings.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-std::string bytes_text(int64_t bytes) {
+std::string binary_size_text(int64_t bytes) {
   constexpr double kMiB = 1024.0 * 1024.0;
   if (bytes < 0) return "unlimited";
   const auto value = static_cast<double>(bytes);

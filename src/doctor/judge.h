@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,9 +42,23 @@ std::vector<Finding> judge_folder(const Survey& survey);
 /// with their names: "TEXT on node[00-03]".
 std::vector<Finding> judge_hosts(const Survey& survey, Severity severity, Area area, const std::string& advice,
                                  const std::function<std::string(std::size_t host)>& look);
+/// What is looked at on each host in turn.
+struct HostLook {
+  Severity severity;
+  const char* advice;
+  std::string (*look)(const Survey& survey, std::size_t host);
+};
+std::vector<Finding> judge_hosts(const Survey& survey, Area area, std::span<const HostLook> looks);
+/// One finding for each different text that `look` says of ranks ("" for nothing), with who they are:
+/// "TEXT; ranks 0-3 on node[00-01]".
+std::vector<Finding> judge_every_rank(const Survey& survey, Severity severity, Area area, const std::string& advice,
+                                      const std::function<std::string(const ProcessFacts& rank)>& look);
+/// What a rank says of `key`, or kNotSet.
+std::string value_of(const std::map<std::string, std::string>& values, const std::string& key);
+inline constexpr const char* kNotSet = "(not set)";
 /// Adds `more` to `findings`.
 void append(std::vector<Finding>& findings, std::vector<Finding> more);
 /// "512 MiB", "1.5 GiB"; "unlimited" for -1.
-std::string bytes_text(int64_t bytes);
+std::string binary_size_text(int64_t bytes);
 
 }  // namespace ddpm::doctor

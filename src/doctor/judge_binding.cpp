@@ -44,8 +44,8 @@ Binding binding_of(const Survey& survey, std::size_t host) {
     for (std::size_t j = i + 1; j < ranks.size() && binding.shared.empty(); ++j) {
       const auto both = common(facts(ranks[i]).cpus, facts(ranks[j]).cpus);
       if (both.empty()) continue;
-      binding.shared = fmt::format("ranks {} and {} share CPU{} {}", ranks[i], ranks[j], both.size() == 1 ? "" : "s",
-                                   ranges_text(both));
+      binding.shared = fmt::format("ranks {} and {} share {} {}", ranks[i], ranks[j],
+                                   base::plural(both.size() == 1, "CPU"), ranges_text(both));
     }
   }
   return binding;
@@ -94,8 +94,7 @@ std::string idle(const Survey& survey, std::size_t host) {
   const Binding binding = binding_of(survey, host);
   const auto cores = static_cast<int>(cores_in(survey.machine(host), binding.usable));
   if (2 * binding.threads > cores) return "";
-  return fmt::format("{} thread{} on {} cores that the ranks may use", binding.threads, binding.threads == 1 ? "" : "s",
-                     cores);
+  return fmt::format("{} on {} cores that the ranks may use", base::counted(binding.threads, "thread"), cores);
 }
 
 /// mpirun binds each of two ranks to one core, which leaves many cores unused.
@@ -113,8 +112,8 @@ std::string left_out(const Survey& survey, std::size_t host) {
     if (allocated > 0) allowed = std::min(allowed, allocated * cores_in(machine, machine.cpus) / machine.cpus.size());
   }
   if (2 * usable > allowed) return "";
-  return fmt::format("{} rank{} bound to {} of the job's {} cores", ranks.size(), ranks.size() == 1 ? " is" : "s are",
-                     usable, allowed);
+  return fmt::format("{} {} bound to {} of the job's {} cores", base::counted(ranks.size(), "rank"),
+                     ranks.size() == 1 ? "is" : "are", usable, allowed);
 }
 
 std::string on_hyperthreads(const Survey& survey, std::size_t host) {
@@ -160,7 +159,7 @@ std::vector<Finding> judge_binding(const Survey& survey) {
   for (std::size_t host = 0; host < survey.hosts.size(); ++host) bound = bound || binding_of(survey, host).bound;
   const bool alone = survey.ranks.size() == survey.hosts.size();
   return {{Severity::ok, Area::binding,
-           fmt::format("{} thread{} per rank{}", first.threads, first.threads == 1 ? "" : "s",
+           fmt::format("{} per rank{}", base::counted(first.threads, "thread"),
                        alone   ? ", one rank per host"
                        : bound ? ", each rank on CPUs of its own"
                                : "; ranks are not bound, and share the host's CPUs evenly"),

@@ -139,7 +139,7 @@ std::vector<Finding> judge_place(const Survey& survey) {
   if (folder.free_bytes < kLeastFree) {
     findings.push_back(
         {Severity::warning, Area::folder,
-         fmt::format("{} are free in {}", bytes_text(static_cast<int64_t>(folder.free_bytes)), folder.tested),
+         fmt::format("{} are free in {}", binary_size_text(static_cast<int64_t>(folder.free_bytes)), folder.tested),
          "make room; ddpm train asks for what a checkpoint takes before the first step"});
   }
   if (!folder.left.empty()) {
@@ -163,7 +163,7 @@ std::vector<Finding> judge_folder(const Survey& survey) {
   append(findings, judge_place(survey));
   if (!findings.empty()) return findings;
   return {{Severity::ok, Area::folder,
-           fmt::format("{} free on {}{}", bytes_text(static_cast<int64_t>(folder.free_bytes)),
+           fmt::format("{} free on {}{}", binary_size_text(static_cast<int64_t>(folder.free_bytes)),
                        folder.type.empty() ? "a file system" : folder.type,
                        folder.visits.size() > 1 ? "; what one rank does, the others see at once" : ""),
            ""}};

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/named.h"
 #include "base/version.h"
 #include "base/wrapped.h"
@@ -35,8 +36,8 @@ const char* colour_of(Severity severity) {
 
 std::string head_text(const Survey& survey) {
   const ProcessFacts& first = survey.ranks.front();
-  return fmt::format("ddpm {}, {} rank{} on {} host{}, {}; {}, thread level {}\n", base::kVersion, survey.ranks.size(),
-                     survey.ranks.size() == 1 ? "" : "s", survey.hosts.size(), survey.hosts.size() == 1 ? "" : "s",
+  return fmt::format("ddpm {}, {} on {}, {}; {}, thread level {}\n", base::kVersion,
+                     base::counted(survey.ranks.size(), "rank"), base::counted(survey.hosts.size(), "host"),
                      first.launcher == "bare" ? "started bare" : "started by " + first.launcher,
                      first.versions.at("mpi"), survey.thread_level);
 }
@@ -56,7 +57,7 @@ std::string hosts_table(const Survey& survey) {
     const std::size_t cores = machine.cores.empty() ? 0 : static_cast<std::size_t>(std::ranges::max(machine.cores)) + 1;
     rows.push_back(fmt::format("{:>6}{:>7}{:>6}{:>6}{:>10}{:>9}{:>11}  {}", survey.ranks_of[host].size(), cores,
                                machine.cpus.size(), machine.numa_nodes.size(), first.cpus.size(), first.threads,
-                               bytes_text(machine.memory_bytes), gpus_text(first.gpus)));
+                               binary_size_text(machine.memory_bytes), gpus_text(first.gpus)));
   }
   const auto groups = group_ranks(rows, survey.hosts);
   for (const RankGroup& group : groups)
@@ -105,7 +106,7 @@ std::string curves_text(const Survey& survey) {
   }
   text += "\n";
   for (std::size_t i = 0; i < survey.curves.front().points.size(); ++i) {
-    text += fmt::format("{:>10}", bytes_text(survey.curves.front().points[i].bytes));
+    text += fmt::format("{:>10}", binary_size_text(survey.curves.front().points[i].bytes));
     for (const ReductionCurve& curve : survey.curves) {
       const auto& point = curve.points[i];
       text += fmt::format("{:>12.1f} us {:>7.2f} GB/s", point.seconds * 1e6, point.bytes_per_second / 1e9);
@@ -156,7 +157,8 @@ std::string folder_text(const Survey& survey) {
   std::string place = folder.path == folder.tested ? "" : fmt::format(", tested in {}", folder.tested);
   if (!folder.type.empty()) place += fmt::format("; {} mounted at {}", folder.type, folder.mount);
   std::string text = base::wrapped(
-      fmt::format("run folder {}{}; {} per rank", folder.path, place, bytes_text(folder.file_bytes)), kWidth, 0, 0);
+      fmt::format("run folder {}{}; {} per rank", folder.path, place, binary_size_text(folder.file_bytes)), kWidth, 0,
+      0);
   text += folder_line(survey, "create", {"create"}, false);
   text += folder_line(survey, "write and fsync", {"write", "sync"}, true);
   text += folder_line(survey, "rename and fsync", {"rename", "sync_directory"}, false);
@@ -191,7 +193,7 @@ std::string summary(const std::vector<Finding>& findings) {
   for (const Severity severity : {Severity::problem, Severity::warning, Severity::note}) {
     const int count = counts[severity];
     if (count == 0) continue;
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", count, base::name_of(severity), count == 1 ? "" : "s");
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", base::counted(count, base::name_of(severity)));
   }
   return text;
 }

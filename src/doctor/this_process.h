@@ -1,7 +1,7 @@
 // The facts of this process, including those that other folders know: LibTorch, HDF5, training's threads.
 #pragma once
 
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "doctor/process_facts.h"
 
 namespace ddpm::doctor {

@@ -88,7 +88,8 @@ std::string checkpoints_table(const RunRecord& record, double now) {
   for (const CheckpointFacts& one : record.checkpoints) {
     const bool whole = one.problem.empty();
     rows.push_back(
-        {number_cell(base::grouped(one.step)), number_cell(whole ? bytes_text(static_cast<double>(one.bytes)) : ""),
+        {number_cell(base::grouped(one.step)),
+         number_cell(whole ? decimal_size_text(static_cast<double>(one.bytes)) : ""),
          text_cell(whole ? fmt::format("{} ({} ago)", time_text(one.written), duration_text(now - one.written)) : ""),
          whole ? Cell{"<span class=\"verdict-good\">complete</span>", false}
                : Cell{"<span class=\"verdict-bad\">damaged</span> " + escaped(one.problem), false}});

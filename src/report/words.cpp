@@ -43,7 +43,7 @@ std::string time_text(double seconds_since_1970) {
   return base::utc_minute_text(static_cast<int64_t>(std::clamp(seconds_since_1970, 0.0, 2.5e11)));
 }
 
-std::string bytes_text(double bytes) {
+std::string decimal_size_text(double bytes) {
   constexpr std::array kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;
   while (bytes >= 999.5 && unit + 1 < kUnits.size()) {

@@ -17,7 +17,7 @@ std::string hours_text(double seconds);
 /// Joules as kWh.
 inline double kwh_of(double joules) { return joules / 3.6e6; }
 /// "512 B", "1.2 KB", "3.4 MB": powers of 1000.
-std::string bytes_text(double bytes);
+std::string decimal_size_text(double bytes);
 /// To `digits` significant digits, with a true minus sign: "0.01234", "1.2e-07".
 std::string number_text(double value, int digits = 4);
 /// "12,345" from 1000 on, else number_text(value, 3).

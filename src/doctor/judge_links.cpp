@@ -1,4 +1,4 @@
-// Judges links and clocks.
+// Judges the links between hosts, and between the ranks of one.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,7 +17,6 @@ constexpr double kSlow = 2.0;               // times less bandwidth than usual
 constexpr double kLate = 3.0;               // times more latency than usual ...
 constexpr double kLeastDelay_s = 10e-6;     // ... and by at least so much
 constexpr double kFabricLatency_s = 30e-6;  // InfiniBand takes 1 to 3 us, TCP mostly more than this
-constexpr double kClockTolerance_s = 1.0;
 
 /// What good links reach, which is what a quarter of all do: with one bad host of three, two links of three are slow.
 struct Usual {
@@ -144,32 +143,6 @@ std::vector<Finding> judge_links(const Survey& survey) {
                        Usual(survey.links).text());
   }
   return {{Severity::ok, Area::links, seen, ""}};
-}
-
-std::vector<Finding> judge_clocks(const Survey& survey) {
-  std::vector<std::string> late;
-  double worst = 0.0;
-  double most = 0.0;
-  double uncertainty = 0.0;
-  for (std::size_t host = 0; host < survey.clocks.size(); ++host) {
-    const comm::ClockOffset& clock = survey.clocks[host];
-    most = std::max(most, std::abs(clock.offset_s));
-    uncertainty = std::max(uncertainty, clock.uncertainty_s);
-    if (std::abs(clock.offset_s) - clock.uncertainty_s < kClockTolerance_s) continue;
-    late.push_back(survey.hosts[host]);
-    if (std::abs(clock.offset_s) > std::abs(worst)) worst = clock.offset_s;
-  }
-  if (!late.empty()) {
-    return {{Severity::warning, Area::clocks,
-             fmt::format("the clock of {} is up to {:.3g} s {} that of {}", hosts_text(late), std::abs(worst),
-                         worst > 0.0 ? "ahead of" : "behind", survey.hosts.front()),
-             "start chronyd or ntpd there: file times and log lines of the hosts do not fit together"}};
-  }
-  if (survey.clocks.size() < 2) return {{Severity::ok, Area::clocks, "one host: one clock", ""}};
-  return {{Severity::ok, Area::clocks,
-           fmt::format("at most {:.3g} ms from that of {}, known to {:.3g} ms", most * 1e3, survey.hosts.front(),
-                       uncertainty * 1e3),
-           ""}};
 }
 
 }  // namespace ddpm::doctor
