@@ -10,7 +10,7 @@
 #include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/growing_folder.h"
-#include "data/writer.h"
+#include "data/shard_result.h"
 #include "layout/range.h"
 
 namespace ddpm::data {

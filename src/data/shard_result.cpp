@@ -1,9 +1,9 @@
-// What becomes of finished shards: the description of a dataset, and notes from which a later command goes on.
+#include "data/shard_result.h"
+
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "data/writer.h"
 
 namespace ddpm::data {
 

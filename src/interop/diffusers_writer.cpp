@@ -57,17 +57,6 @@ base::OrderedJson model_index(const WrittenModel& model) {
           {"unet", {"diffusers", unet_class(model)}}};
 }
 
-/// The scheduler's keys with the release whose file it is, where diffusers puts it.
-base::OrderedJson scheduler_config(const diffusion::SchedulerConfig& scheduler) {
-  base::OrderedJson json;
-  const base::OrderedJson keys = diffusion::write_scheduler(scheduler);
-  for (const auto& [key, value] : keys.items()) {
-    json[key] = value;
-    if (key == "_class_name") json["_diffusers_version"] = kDiffusersVersion;
-  }
-  return json;
-}
-
 base::DType stored_type(at::ScalarType dtype) {
   switch (dtype) {
     case at::kFloat:
@@ -133,11 +122,6 @@ void write_weights(base::FileSystem& files, const base::Path& path, std::span<co
   file->sync();
   file->close();
 }
-
-WrittenScheduler::WrittenScheduler(const diffusion::SchedulerConfig& config)
-    : formulation(config.formulation),
-      class_name(diffusion::scheduler_class(config.formulation)),
-      text(scheduler_config(config).dump(2) + "\n") {}
 
 at::Tensor rounded_weight(const std::string& name, const at::Tensor& weight, at::ScalarType dtype) {
   at::Tensor value = weight.detach().to(at::kCPU, dtype).contiguous();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "nn/ops/winograd_scratch.h"
 #include "parallel/config.h"
@@ -82,13 +81,6 @@ int64_t images(const ModelSizes& model, const Arrangement& a) {
 }
 
 }  // namespace
-
-int64_t Arrangement::shard_size() const {
-  const std::vector<layout::Degree> degrees = parallelism.degrees(ranks());
-  return std::max<int64_t>(1, std::ranges::find(degrees, layout::Axis::shard, &layout::Degree::axis)->ranks);
-}
-
-int64_t ModelSizes::elements() const { return std::accumulate(unit_elements.begin(), unit_elements.end(), int64_t{0}); }
 
 std::array<std::pair<std::string_view, int64_t>, 11> Memory::by_kind() const {
   return {{{"weights", weights},

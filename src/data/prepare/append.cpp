@@ -17,8 +17,8 @@
 #include "data/prepare/create_fields.h"
 #include "data/prepare/dataset_source.h"
 #include "data/set_merge.h"
+#include "data/shard_result.h"
 #include "data/survey.h"
-#include "data/writer.h"
 
 namespace ddpm::data::prepare {
 namespace {

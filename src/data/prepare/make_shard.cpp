@@ -11,6 +11,7 @@
 #include "base/pulse.h"
 #include "base/sha256.h"
 #include "data/prepare/image.h"
+#include "data/writer.h"
 
 namespace ddpm::data::prepare {
 namespace {

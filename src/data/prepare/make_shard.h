@@ -13,7 +13,7 @@
 #include "data/growing_folder.h"
 #include "data/prepare/create_options.h"
 #include "data/prepare/image_source.h"
-#include "data/writer.h"
+#include "data/shard_result.h"
 
 namespace ddpm::data::prepare {
 

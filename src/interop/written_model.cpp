@@ -1,0 +1,28 @@
+#include "interop/written_model.h"
+
+#include "diffusion/config.h"
+#include "diffusion/scheduler_json.h"
+#include "interop/unet_json.h"
+
+namespace ddpm::interop {
+namespace {
+
+/// The scheduler's keys with the release whose file it is, where diffusers puts it.
+base::OrderedJson scheduler_config(const diffusion::SchedulerConfig& scheduler) {
+  base::OrderedJson json;
+  const base::OrderedJson keys = diffusion::write_scheduler(scheduler);
+  for (const auto& [key, value] : keys.items()) {
+    json[key] = value;
+    if (key == "_class_name") json["_diffusers_version"] = kDiffusersVersion;
+  }
+  return json;
+}
+
+}  // namespace
+
+WrittenScheduler::WrittenScheduler(const diffusion::SchedulerConfig& config)
+    : formulation(config.formulation),
+      class_name(diffusion::scheduler_class(config.formulation)),
+      text(scheduler_config(config).dump(2) + "\n") {}
+
+}  // namespace ddpm::interop
