@@ -226,7 +226,7 @@ void run_io(Context& context, IoArguments arguments) {
 
 // --- sample ---------------------------------------------------------------------------------------------------------
 
-struct SampleArguments : BenchArguments {
+struct SampleBenchArguments : BenchArguments {
   bench::SampleBenchOptions options;
 };
 
@@ -250,7 +250,7 @@ OrderedJson sample_json(const bench::SampleBench& bench) {
           {"batch", bench.batch}};
 }
 
-void run_sample(Context& context, const SampleArguments& arguments) {
+void run_sample(Context& context, const SampleBenchArguments& arguments) {
   train::Configuration configuration;
   load(configuration, context, arguments);
   const train::Config& config = configuration.values();
@@ -324,9 +324,9 @@ void add_bench_command(const Subcommand& program, Command& command) {
       .accept(NumberRange{1.0 / 64.0, 65536.0})
       .show_default();
 
-  const auto sample = std::make_shared<SampleArguments>();
-  one = declare<SampleArguments>(bench, command, "sample", "Drawing images with the configuration's model, untrained",
-                                 sample, true, run_sample);
+  const auto sample = std::make_shared<SampleBenchArguments>();
+  one = declare<SampleBenchArguments>(
+      bench, command, "sample", "Drawing images with the configuration's model, untrained", sample, true, run_sample);
   one.add("--scheduler", &sample->options.scheduler,
           "Sampler; otherwise ddim, or heun for models of edm, euler of flow and regression of regressions");
   one.add("--steps", &sample->options.steps, "Steps of the sampler").accept(IntegerRange{1, kMost}).show_default();

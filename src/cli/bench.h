@@ -1,4 +1,4 @@
-// `ddpm bench step|comm|io`: how fast this machine trains, talks and reads.
+// `ddpm bench step|stages|comm|io|sample`: how fast this machine trains, talks, reads and draws images.
 #pragma once
 
 #include "cli/command_line.h"

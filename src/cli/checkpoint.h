@@ -1,5 +1,5 @@
-// `ddpm checkpoint list|verify|reshard DIR`: shows what a run has saved, checks that it is whole, and writes it in
-// other shards.
+// `ddpm checkpoint list|verify|reshard|export DIR`: shows what a run has saved, checks that it is whole, and writes it
+// in other shards, or as a model.
 #pragma once
 
 #include "cli/command_line.h"

@@ -1,3 +1,4 @@
+// `ddpm completion SHELL`: a script by which a shell completes what is typed after `ddpm`.
 #pragma once
 
 #include "cli/command_line.h"

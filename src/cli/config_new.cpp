@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/machine_memory.h"
@@ -242,7 +243,7 @@ void refuse_too_many_ranks(const NewArguments& options) {
   if (*options.nodes <= engine::kMaxBatch / *options.gpus_per_node) return;
   throw base::ConfigError("--nodes {} × --gpus-per-node {} are {} ranks; at most {} can have an image of every step",
                           *options.nodes, *options.gpus_per_node,
-                          plan::grouped(*options.nodes * *options.gpus_per_node), plan::grouped(engine::kMaxBatch));
+                          base::grouped(*options.nodes * *options.gpus_per_node), base::grouped(engine::kMaxBatch));
 }
 
 void run_new(NewArguments options, Context& context) {

@@ -1,4 +1,4 @@
-// `ddpm data create|adopt|append|reshard|inspect|verify`: making image sets and looking at them.
+// `ddpm data create|generate|adopt|append|reshard|inspect|stats|verify`: making image sets and looking at them.
 #pragma once
 
 #include "cli/command_line.h"

@@ -1,6 +1,5 @@
 #include "cli/data_inspect.h"
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 
 #include "base/counted.h"
 #include "base/json.h"
+#include "cli/class_counts.h"
 #include "cli/data_reader.h"
 #include "cli/field_text.h"
 #include "cli/lazy_bar.h"
@@ -22,18 +22,6 @@ namespace ddpm::cli {
 namespace {
 
 using base::OrderedJson;
-
-/// Returns the images per class, by the labels in the shards, for every class that has a name or an image.
-std::map<int64_t, int64_t> class_counts(const data::Dataset& dataset) {
-  std::map<int64_t, int64_t> counts;
-  for (int64_t id = 0; id < std::ssize(dataset.info().class_names); ++id) counts[id] = 0;
-  for (const int64_t label : dataset.labels()) ++counts[label];
-  return counts;
-}
-
-std::string class_name(const data::DatasetInfo& info, int64_t id) {
-  return id < std::ssize(info.class_names) ? info.class_names[static_cast<std::size_t>(id)] : std::to_string(id);
-}
 
 uint64_t total_bytes(const data::DatasetInfo& info) {
   uint64_t bytes = 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "base/counted.h"
 #include "base/named.h"
 #include "base/text_table.h"
+#include "cli/class_counts.h"
 
 namespace ddpm::cli {
 namespace {
@@ -62,19 +62,6 @@ OrderedJson json_of(const data::Field& field, const FieldStatistics& s) {
           {"images", s.images},    {"unusable_images", s.unusable},
           {"faults", s.faults},    {"spectrum_modes", s.modes},
           {"variables", variables}};
-}
-
-/// The images of each class: those that have a name, or an image.
-std::map<int64_t, int64_t> images_of_classes(const data::Dataset& dataset) {
-  std::map<int64_t, int64_t> counts;
-  for (int64_t id = 0; id < std::ssize(dataset.info().class_names); ++id) counts[id] = 0;
-  for (const int64_t label : dataset.labels()) ++counts[label];
-  return counts;
-}
-
-std::string name_of_class(const data::Dataset& dataset, int64_t id) {
-  const std::vector<std::string>& names = dataset.info().class_names;
-  return id < std::ssize(names) ? names[static_cast<std::size_t>(id)] : std::to_string(id);
 }
 
 // ---- Text
@@ -213,8 +200,8 @@ OrderedJson stats_json(const data::Dataset& dataset, const std::vector<FieldStat
     described.push_back(json_of(dataset.info().fields[field.field], field));
   }
   OrderedJson classes = OrderedJson::array();
-  for (const auto& [id, count] : images_of_classes(dataset)) {
-    classes.push_back({{"id", id}, {"name", name_of_class(dataset, id)}, {"count", count}});
+  for (const auto& [id, count] : class_counts(dataset)) {
+    classes.push_back({{"id", id}, {"name", class_name(dataset.info(), id)}, {"count", count}});
   }
   return {{"dataset", dataset.path().string()},
           {"count", dataset.size()},
@@ -232,11 +219,11 @@ std::string stats_text(const data::Dataset& dataset, const std::vector<FieldStat
     text += text_of(dataset, field);
     spectra = spectra || !field.modes.empty();
   }
-  const auto classes = images_of_classes(dataset);
+  const auto classes = class_counts(dataset);
   if (!classes.empty()) {
     base::TextTable table({base::Align::left, base::Align::right, base::Align::right}, 2, "  ");
     for (const auto& [id, count] : classes) {
-      table.add({name_of_class(dataset, id), base::counted(count, "image"), share(count, dataset.size())});
+      table.add({class_name(dataset.info(), id), base::counted(count, "image"), share(count, dataset.size())});
     }
     text += "\nclasses\n" + table.text();
   }

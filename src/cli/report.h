@@ -1,3 +1,4 @@
+// `ddpm report RUN...`: a page about runs, in one HTML file.
 #pragma once
 
 #include "cli/command_line.h"

@@ -45,7 +45,7 @@ Subject find_subject(const train::Config& config, const Context& context) {
   comm::agree(world, [&] {
     const train::FittedModel fitted = train::fitted_model(config, dataset);
     subject = {
-        .model = fitted.unet, .image = fitted.patch.window, .stored = plan::StoredImages::of(config, fitted, dataset)};
+        .model = fitted.unet, .image = fitted.patch.window, .stored = plan::StoredSizes::of(config, fitted, dataset)};
   });
   dataset.close(world);
   return subject;

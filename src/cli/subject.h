@@ -12,7 +12,7 @@ namespace ddpm::cli {
 struct Subject {
   nn::UNet2DConfig model;
   data::ImageFormat image;
-  plan::StoredImages stored = {};
+  plan::StoredSizes stored = {};
 };
 
 /// Looks into the data set; where there is none yet, images are taken to be as model.sample_size says, and the log

@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/counted.h"
 #include "base/text_table.h"
 #include "checkpoint/store.h"
 #include "comm/collectives.h"
@@ -36,8 +37,8 @@
 namespace ddpm::plan {
 namespace {
 
-using plan::counted;
-using plan::grouped;
+using base::counted;
+using base::grouped;
 
 /// The first ranks of a group, the first of the next, and the last: enough to see the pattern.
 std::set<int64_t> example_ranks(const Arrangement& a) {
@@ -276,7 +277,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     model = train::fitted_model(config, dataset);
     train::expect_drawable(config, model);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
-    request = plan_request(config, model.unet, model.patch.window, StoredImages::of(config, model, dataset),
+    request = plan_request(config, model.unet, model.patch.window, StoredSizes::of(config, model, dataset),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
   train::settle_set(configuration, dataset, model, at::kCPU, runtime);

@@ -107,7 +107,7 @@ bool deals_batch(const train::Config& config, int64_t ranks) {
 
 /// Nothing for channels or images that cannot be cut so.
 std::optional<Request> request_for(const train::Config& config, const nn::UNet2DConfig& model,
-                                   const data::ImageFormat& image, const StoredImages& stored, const PlanPlace& place) {
+                                   const data::ImageFormat& image, const StoredSizes& stored, const PlanPlace& place) {
   try {
     return plan_request(config, model, image, stored, place);
   } catch (const base::ConfigError&) {
@@ -134,7 +134,7 @@ std::vector<std::string> row_of(const PlannedMesh& mesh) {
 
 /// Those meshes that the configuration can be trained on with its own activation checkpointing.
 std::vector<PlannedMesh> meshes_as_configured(const train::Config& config, const nn::UNet2DConfig& model,
-                                              const data::ImageFormat& image, const StoredImages& stored,
+                                              const data::ImageFormat& image, const StoredSizes& stored,
                                               const PlanPlace& place) {
   std::vector<PlannedMesh> meshes;
   const int64_t ranks = place.nodes * place.ranks_per_node;
@@ -171,7 +171,7 @@ std::vector<PlannedMesh> meshes_as_configured(const train::Config& config, const
 }  // namespace
 
 std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
-                                       const data::ImageFormat& image, const StoredImages& stored,
+                                       const data::ImageFormat& image, const StoredSizes& stored,
                                        const PlanPlace& place) {
   constexpr auto kLeastMemory = parallel::ActivationCheckpointing::blocks;
   std::vector<PlannedMesh> meshes = meshes_as_configured(config, model, image, stored, place);

@@ -24,7 +24,7 @@ struct PlannedMesh {
 /// islands as `config` has. Where none fits, all are those with activation_checkpointing = "blocks". Throws ConfigError
 /// as plan_request(), and where that number is not defined.
 std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
-                                       const data::ImageFormat& image, const StoredImages& stored,
+                                       const data::ImageFormat& image, const StoredSizes& stored,
                                        const PlanPlace& place);
 
 /// A table of the first of them, and what the best one changes of a configuration that has `set`: the keys to set, and

@@ -97,9 +97,9 @@ Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t r
           .saves_while_training = saves_while_training(config)};
 }
 
-StoredImages StoredImages::of(const train::Config& config, const train::FittedModel& fitted,
-                              const data::Dataset& dataset) {
-  StoredImages stored{.bytes = train::bytes_read(fitted, dataset)};
+StoredSizes StoredSizes::of(const train::Config& config, const train::FittedModel& fitted,
+                            const data::Dataset& dataset) {
+  StoredSizes stored{.bytes = train::bytes_read(fitted, dataset)};
   for (const data::Field& field : dataset.info().fields) {
     for (const data::Variable& variable : field.variables) {
       if (variable.transform.has_grid()) stored.grid_points += variable.transform.grid->points();
@@ -110,7 +110,7 @@ StoredImages StoredImages::of(const train::Config& config, const train::FittedMo
 }
 
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
-                     const StoredImages& stored, const PlanPlace& place) {
+                     const StoredSizes& stored, const PlanPlace& place) {
   Request request;
   request.given = arrangement_of(config, place.nodes, place.ranks_per_node);
   request.given.on_device = !place.on_host;

@@ -28,18 +28,18 @@ struct PlanPlace {
 };
 
 /// What training holds of a set.
-struct StoredImages {
+struct StoredSizes {
   int64_t bytes = 0;        ///< size of one whole image and of what is read with it
   int64_t grid_points = 0;  ///< points of all variables whose transform is a grid
   int64_t held_bytes = 0;   ///< size of the whole set, where data.hold has a node keep it; 0 otherwise
 
-  static StoredImages of(const train::Config& config, const train::FittedModel& fitted, const data::Dataset& dataset);
+  static StoredSizes of(const train::Config& config, const train::FittedModel& fitted, const data::Dataset& dataset);
 };
 
 /// `model` fits images of `image`: its sample_size is theirs; with data.patch they are windows. Throws ConfigError for
 /// cuts that training would refuse, too.
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
-                     const StoredImages& stored, const PlanPlace& place);
+                     const StoredSizes& stored, const PlanPlace& place);
 
 /// What a rank holds beside its model: on the host, this process now and the workspaces that training adds; on a GPU,
 /// the CUDA context and its libraries' workspaces.

@@ -11,6 +11,10 @@
 #include "base/wrapped.h"
 
 namespace ddpm::plan {
+
+using base::counted;
+using base::grouped;
+
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/counted.h"
 #include "base/json.h"
 #include "plan/candidates.h"
 
@@ -13,9 +12,6 @@ namespace ddpm::plan {
 
 /// "1.50 GiB"; "-" for nothing.
 std::string size_text(int64_t bytes);
-
-using base::counted;
-using base::grouped;
 
 /// The whole answer of `ddpm plan`, of at most 100 columns up to millions of ranks. Numbers of nodes that cannot run
 /// the configuration are named below the table.

@@ -4,11 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/text_table.h"
 #include "plan/report.h"
 
 namespace ddpm::plan {
 namespace {
+
+using base::counted;
 
 /// Bytes per parameter.
 struct Kinds {
