@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "run/runtime.h"
 
 namespace ddpm::cli {

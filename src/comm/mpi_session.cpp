@@ -1,3 +1,5 @@
+#include "comm/mpi_session.h"
+
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -12,7 +14,6 @@
 #include "comm/mpi_library.h"
 #include "comm/node_names.h"
 #include "comm/reach.h"
-#include "comm/session.h"
 #include "comm/solo_communicator.h"
 #include "comm/start_deadline.h"
 #include "comm/start_fence.h"

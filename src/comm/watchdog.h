@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "comm/lateness.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 
 namespace ddpm::comm {
 

@@ -10,7 +10,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include "base/log.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "device/device_choice.h"
 #include "device/device_graph.h"
 #include "device/device_library.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/launch.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 
 namespace ddpm::device {
 

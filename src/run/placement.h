@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/log.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "config/schema.h"
 #include "engine/step_rules.h"
 #include "layout/batch_layout.h"

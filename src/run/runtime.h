@@ -3,7 +3,7 @@
 
 #include "base/file_system.h"
 #include "base/log.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "comm/watchdog.h"
 
 namespace ddpm::run {

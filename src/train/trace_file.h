@@ -3,7 +3,7 @@
 
 #include "base/file_system.h"
 #include "base/trace.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 
 namespace ddpm::train {
 

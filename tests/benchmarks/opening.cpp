@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "comm/collectives.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "data/dataset.h"
 
 int main(int argc, char** argv) {

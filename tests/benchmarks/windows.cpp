@@ -14,7 +14,7 @@
 #include "base/crc32c.h"
 #include "base/input_file.h"
 #include "comm/collectives.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "data/loader.h"
 #include "h5/file.h"
 

@@ -24,7 +24,7 @@
 
 #include "base/error.h"
 #include "checkpoint/store_fixture.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 
 namespace ddpm::checkpoint {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "comm/communicator.h"
 #include "comm/mpi_communicator.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 
 namespace {
 

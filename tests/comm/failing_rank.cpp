@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "comm/watchdog.h"
 
 namespace {

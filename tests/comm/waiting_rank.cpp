@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 
 int main(int argc, char** argv) {
   const ddpm::comm::MpiSession session(argc, argv);

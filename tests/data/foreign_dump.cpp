@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/named.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "config/resolve.h"
 #include "data/config.h"
 #include "data/dataset.h"

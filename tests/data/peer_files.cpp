@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "data/adopt.h"
 #include "data/dataset.h"
 #include "data/sample_set.h"

@@ -15,7 +15,7 @@
 #include <ATen/ops/sin.h>
 
 #include "base/named.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "data/standardize.h"
 #include "denoise/model_inputs.h"
 #include "diffusion/loss.h"

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 #include "engine/state_memory.h"
 #include "train/config.h"
 

@@ -70,15 +70,15 @@ class IncludeEdges(unittest.TestCase):
 
     def test_edges_follow_the_table(self):
         self.accepted("nn/a.cpp", '#include "base/log.h"\n#include "nn/b.h"\n#include "config/schema.h"\n')
-        self.refused("nn/a.cpp", '#include "comm/session.h"', "nn may not include")
+        self.refused("nn/a.cpp", '#include "comm/mpi_session.h"', "nn may not include")
         self.refused("base/a.h", '#include "config/resolve.h"', "it may include: nothing")
         self.refused("optim/a.h", '#include "config/toml_value.h"', "optim may not include")
         self.refused("nn/a.cpp", '#include "b.h"', "names no folder of src")
-        self.refused("nn/a.cpp", '#include "../comm/session.h"', "names no folder of src")
+        self.refused("nn/a.cpp", '#include "../comm/mpi_session.h"', "names no folder of src")
         self.refused("new/a.cpp", "", "not in the table")
         self.accepted("data/prepare/a.cpp", '#include "data/format.h"')
         self.refused("data/a.cpp", '#include "data/prepare/create.h"', "data may not include")
-        self.accepted("nn/a.cpp", '// #include "comm/session.h"\n/*\n#include "comm/session.h"\n*/')
+        self.accepted("nn/a.cpp", '// #include "comm/mpi_session.h"\n/*\n#include "comm/mpi_session.h"\n*/')
 
     def test_mpi_and_nccl_belong_to_comm(self):
         self.accepted("comm/a.cpp", "#include <mpi.h>\nMPI_Barrier(c); ncclAllReduce(x);")

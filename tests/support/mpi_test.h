@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/session.h"
+#include "comm/mpi_session.h"
 
 namespace ddpm::test {
 
