@@ -1,9 +1,11 @@
 """Plain .h5 files, without digests: what is said of them, ones that change, and ones that HDF5 does not survive."""
 
 import json
+import math
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import unittest
@@ -11,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_job import wait_until  # noqa: E402
 from ddpm_run import DDPM, MPIRUN, TIMEOUT_S, ddpm, files_below, make_dataset, metrics, write_config  # noqa: E402
-from plain_hdf5 import UNDEFINED, plain_hdf5  # noqa: E402
+from plain_hdf5 import FLOAT32, UNDEFINED, plain_hdf5  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 SHAPE = (64, 16, 16, 3)
@@ -44,6 +46,18 @@ class Verify(unittest.TestCase):
             said = json.loads(ddpm("data", "verify", path, "--json").stdout)
             self.assertEqual(said["compared_with_digests"], {"files": files, "images": images})
             self.assertTrue(said["valid"])
+
+
+class OldestFormat(unittest.TestCase):
+    def test_volumes_of_float32_are_read(self):
+        shape = (4, 4, 8, 8, 2)
+        values = [i % 8 / 4.0 - 1.0 for i in range(math.prod(shape))]
+        path = WORK / "volumes.h5"
+        path.write_bytes(plain_hdf5(shape, struct.pack(f"<{len(values)}f", *values), FLOAT32))
+        said = json.loads(ddpm("data", "inspect", path, "--json").stdout)
+        (field,) = said["fields"]
+        self.assertEqual((said["count"], field["shape"], field["dtype"]), (4, [4, 8, 8, 2], "float32"))
+        self.assertEqual([(seen["min"], seen["mean"], seen["max"]) for seen in said["statistics"]], [(-1.0, -0.25, 0.5), (-0.75, 0.0, 0.75)])
 
 
 class DamagedFiles(unittest.TestCase):
