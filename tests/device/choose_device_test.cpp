@@ -90,8 +90,8 @@ TEST(SharedGpu, NamesTheFirstTwoRanksThatHaveOne) {
   EXPECT_EQ(shared_gpu(apart), "");
   const std::vector<std::string> shared{"0000:18:00.0 of a", "0000:3b:00.0 of a", "0000:3b:00.0 of a"};
   EXPECT_EQ(shared_gpu(shared),
-            "ranks 1 and 2 have the same GPU, 0000:3b:00.0 of a; wanted: a GPU for each rank, or training with "
-            "parallel.share_gpus");
+            "ranks 1 and 2 have the same GPU, 0000:3b:00.0 of a; wanted: a GPU for each rank, or "
+            "training with parallel.share_gpus");
 }
 
 }  // namespace
