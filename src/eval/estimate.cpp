@@ -23,6 +23,13 @@ double squares_about(std::span<const double> numbers, double centre) {
   return sum;
 }
 
+double p_value_of(const Estimate& difference) {
+  if (!std::isfinite(difference.value)) return kNaN;
+  const double sigmas = std::abs(difference.value) / difference.standard_error;
+  if (difference.value == 0.0 || std::isnan(sigmas)) return 1.0;
+  return base::student_p_value(sigmas, difference.degrees);
+}
+
 }  // namespace
 
 Estimate estimate_of(double value, std::span<const VarianceTerm> terms, int64_t units) {
@@ -71,17 +78,28 @@ Estimate mean_of(std::span<const double> numbers) {
   return estimate_of(value, std::span(&term, 1), std::ssize(numbers));
 }
 
-Estimate share_of(std::span<const double> numbers) {
-  constexpr double kQuantile = 1.959963984540054;  // a normal distribution's quantile for kLevel
-  Estimate share = mean_of(numbers);
-  if (numbers.size() < 2 || (share.value > 0.0 && share.value < 1.0)) return share;
-  const double width = kQuantile * kQuantile / (static_cast<double>(numbers.size()) + kQuantile * kQuantile);
-  share.low = share.value > 0.0 ? 1.0 - width : 0.0;
-  share.high = share.value > 0.0 ? 1.0 : width;
-  share.standard_error = width / (2.0 * kQuantile);
+Estimate wilson(Estimate share) {
+  constexpr double kNormal = 1.959963984540054;  // a normal distribution's quantile for kLevel
+  if (share.units < 2 || std::isnan(share.standard_error)) return share;
+  const bool none = share.value <= 0.0;
+  const bool all = share.value >= 1.0;
+  const double scatter = share.value * (1.0 - share.value);
+  double count = static_cast<double>(share.units);
+  if (!none && !all && share.standard_error > 0.0) {
+    count = std::min(count, scatter / (share.standard_error * share.standard_error));
+  }
+  const double quantile = none || all ? kNormal : base::student_quantile(kLevel, share.degrees);
+  const double square = quantile * quantile / count;
+  const double middle = (share.value + 0.5 * square) / (1.0 + square);
+  const double reach = std::sqrt(square * scatter + 0.25 * square * square) / (1.0 + square);
+  share.low = none ? 0.0 : std::max(middle - reach, 0.0);
+  share.high = all ? 1.0 : std::min(middle + reach, 1.0);
+  if (none || all) share.standard_error = (share.high - share.low) / (2.0 * kNormal);
   share.method = Method::wilson;
   return share;
 }
+
+Estimate share_of(std::span<const double> numbers) { return wilson(mean_of(numbers)); }
 
 Estimate over_sets(std::span<const Estimate> sets) {
   DDPM_CHECK(!sets.empty(), "no sample sets");
@@ -105,9 +123,7 @@ Estimate over_sets(std::span<const Estimate> sets) {
 }
 
 Comparison compare(double a, double b, const Estimate& difference) {
-  Comparison result{.metric = {}, .a = a, .b = b, .difference = difference};
-  const double sigmas = difference.value == 0.0 ? 0.0 : std::abs(difference.value) / difference.standard_error;
-  result.p_value = std::isnan(sigmas) ? 1.0 : base::student_p_value(sigmas, difference.degrees);
+  Comparison result{.metric = {}, .a = a, .b = b, .difference = difference, .p_value = p_value_of(difference)};
   decide(std::span(&result, 1));
   return result;
 }
@@ -122,8 +138,12 @@ Comparison compare_independent(const Estimate& a, const Estimate& b, const Varia
 }
 
 void decide(std::span<Comparison> comparisons) {
-  std::vector<std::size_t> order(comparisons.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < comparisons.size(); ++i) {
+    comparisons[i].p_adjusted = comparisons[i].p_value;
+    comparisons[i].verdict = Verdict::unknown;
+    if (!std::isnan(comparisons[i].p_value)) order.push_back(i);
+  }
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return comparisons[i].p_value; });
   double adjusted = 0.0;
   for (std::size_t place = 0; place < order.size(); ++place) {

@@ -53,8 +53,15 @@ Estimate jackknife(double value, std::span<const double> left_out);
 /// The mean of independent numbers: the jackknife of a mean is its usual error, s / sqrt(n).
 Estimate mean_of(std::span<const double> numbers);
 
-/// The share of the units that count, of numbers that are 0 or 1: as mean_of(). Where none or all count, their scatter
-/// tells nothing, and the interval is that of Wilson (Journal of the American Statistical Association 22, 209 (1927)).
+/// A share with the interval of Wilson (Journal of the American Statistical Association 22, 209 (1927)), which lies
+/// within 0 and 1: that of as many independent units as the share's error is worth, value (1 - value) / error², but of
+/// no more than its units, and with Student's quantile for the error's degrees of freedom, as surveys have it (Franco
+/// and others, Journal of Survey Statistics and Methodology 7, 334 (2019)). Where none or all count, scatter tells
+/// nothing: it is that of all units with a normal's quantile, and the error is what this interval's width amounts to.
+/// An estimate without an interval stays as it is.
+Estimate wilson(Estimate share);
+
+/// The share of the units that count, of numbers that are 0 or 1: as mean_of(), but for the interval of wilson().
 Estimate share_of(std::span<const double> numbers);
 
 /// The mean of one estimate for each sample set (seed). Its variance is that between the sets, divided by their number,
@@ -62,9 +69,10 @@ Estimate share_of(std::span<const double> numbers);
 Estimate over_sets(std::span<const Estimate> sets);
 
 /// What a comparison of two says. Only numbers that are distances from the best value are compared: less is better.
-enum class Verdict : uint8_t { none, a, b };
+/// Nothing is known where a difference is not finite, such as that of a distance that is infinite.
+enum class Verdict : uint8_t { none, a, b, unknown };
 constexpr auto names_of(Verdict /*type*/) {
-  return std::to_array<std::string_view>({"no significant difference", "A is better", "B is better"});
+  return std::to_array<std::string_view>({"no significant difference", "A is better", "B is better", "no verdict"});
 }
 
 struct Comparison {
@@ -74,8 +82,8 @@ struct Comparison {
   double a = 0.0;
   double b = 0.0;
   Estimate difference;      ///< A less B: below 0 A is better
-  double p_value = 1.0;     ///< two-sided test that there is no difference
-  double p_adjusted = 1.0;  ///< Holm's, over all comparisons of one result
+  double p_value = 1.0;     ///< two-sided test that there is no difference; NaN: there is no test
+  double p_adjusted = 1.0;  ///< Holm's, over all comparisons of one result that have a test
   Verdict verdict = Verdict::none;
 };
 
@@ -85,7 +93,7 @@ Comparison compare(double a, double b, const Estimate& difference);
 Comparison compare_independent(const Estimate& a, const Estimate& b, const VarianceTerm& shared = {});
 
 /// Sets p_adjusted (Holm, Scandinavian Journal of Statistics 6, 65 (1979)) and the verdicts: that one of all of them
-/// calls a difference where there is none has a probability of 1 - kLevel at most.
+/// calls a difference where there is none has a probability of 1 - kLevel at most. Those without a test do not count.
 void decide(std::span<Comparison> comparisons);
 
 }  // namespace ddpm::eval

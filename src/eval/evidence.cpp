@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -45,6 +46,20 @@ std::vector<Side> sides_of(const std::vector<BlockSums>& sets, const std::option
   return sides;
 }
 
+/// Whether `holds` is true of a number of all sets, whichever units are left out.
+bool throughout(const Side& side, bool (*holds)(double)) {
+  return std::ranges::all_of(side.sets, [holds](const LeftOut& set) {
+    return holds(set.whole) && !set.without.empty() && std::ranges::all_of(set.without, holds) &&
+           std::ranges::all_of(set.without_shared, holds);
+  });
+}
+
+bool are_certain(const Side& a, const Side& b) {
+  const auto infinite = [](double x) { return std::isinf(x); };
+  const auto finite = [](double x) { return std::isfinite(x); };
+  return (throughout(a, infinite) && throughout(b, finite)) || (throughout(a, finite) && throughout(b, infinite));
+}
+
 int64_t units_of(const std::vector<BlockSums>& sets, bool same_units) {
   int64_t units = 0;
   for (const BlockSums& set : sets) units = same_units ? set.units() : units + set.units();
@@ -86,6 +101,10 @@ void BlockSums::share(comm::Communicator& comm) {
     const std::span<const double> sums = sums_of(block);
     for (std::size_t i = 0; i < width_; ++i) total_[i] += sums[i];
   }
+}
+
+std::span<const double> BlockSums::of_block(int64_t block) const {
+  return std::span(sums_).subspan(static_cast<std::size_t>(block) * width_, width_);
 }
 
 void BlockSums::leave_out(int64_t block, std::span<double> out) const {
@@ -139,8 +158,10 @@ std::vector<Difference> differences_of(const Evidence& evidence, std::span<const
   std::vector<Difference> differences;
   for (std::size_t k = 0; k < statistics.size(); ++k) {
     const std::array sides = {std::move(of_a[k]), std::move(of_b[k])};
-    differences.push_back(
-        {.a = sides[0].value(), .b = -sides[1].value(), .difference = combine(sides, evidence.same_units, units)});
+    differences.push_back({.a = sides[0].value(),
+                           .b = -sides[1].value(),
+                           .difference = combine(sides, evidence.same_units, units),
+                           .certain = are_certain(sides[0], sides[1])});
   }
   return differences;
 }

@@ -37,6 +37,8 @@ class BlockSums {
   [[nodiscard]] std::size_t width() const { return width_; }
   /// The sums over all units; after share().
   [[nodiscard]] std::span<const double> total() const { return total_; }
+  /// The sums over the units of a block.
+  [[nodiscard]] std::span<const double> of_block(int64_t block) const;
   /// The sums over all units but those of a block.
   void leave_out(int64_t block, std::span<double> out) const;
 
@@ -82,6 +84,9 @@ struct Difference {
   double a = 0.0;
   double b = 0.0;
   Estimate difference;
+  /// One of both is infinite in every set, whichever units are left out, and the other is finite in all: there is no
+  /// error to count in, and no doubt.
+  bool certain = false;
 };
 std::vector<Difference> differences_of(const Evidence& evidence, std::span<const Statistic> statistics);
 

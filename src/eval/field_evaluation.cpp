@@ -55,9 +55,8 @@ void expect_conditions(const SampleSet& set, const Ensembles& seen, const Sample
       base::counted(std::ssize(wanted.conditions), "condition"), wanted.members);
 }
 
-/// The conditions of all sets, which have to be the same.
+/// The conditions of all sets, which have to be the same where the data have an image of each.
 Ensembles common_ensembles(comm::Communicator& comm, Sets& sets, const FieldRequest& request) {
-  if (request.unpaired) return {};
   const std::vector<SampleSet*> all = sets.samples();
   const SampleSet& first = *all.front();
   Ensembles common = first.ensembles(comm, request.members);
@@ -66,6 +65,16 @@ Ensembles common_ensembles(comm::Communicator& comm, Sets& sets, const FieldRequ
     comm::agree(comm, [&] { expect_conditions(*set, seen, first, common); });
   }
   return common;
+}
+
+/// The conditions of each set; none where it is a draw like any other.
+std::vector<Ensembles> ensembles_of(comm::Communicator& comm, Sets& sets, const FieldRequest& request) {
+  const std::vector<SampleSet*> all = sets.samples();
+  if (request.unpaired) return std::vector<Ensembles>(all.size());
+  if (sets.data) return std::vector<Ensembles>(all.size(), common_ensembles(comm, sets, request));
+  std::vector<Ensembles> each;
+  for (const SampleSet* set : all) each.push_back(set->ensembles(comm, request.members));
+  return each;
 }
 
 /// Whether the data have an image for each condition.
@@ -102,34 +111,54 @@ void expect_images(const SampleSet& data, const SampleSet& samples, const Ensemb
                      std::ranges::max(ensembles.conditions), data.path().string(), data.size() - 1);
 }
 
-BlockSums measured(comm::Communicator& comm, const SampleSet& set, Theory& theory,
-                   const std::function<void(int64_t)>& count) {
-  BlockSums sums(set.size(), theory.width());
+/// What has errors of its own: conditions with all their members, or samples.
+int64_t units_of(const SampleSet& set, const Ensembles& ensembles) {
+  return ensembles.conditions.empty() ? set.size() : std::ssize(ensembles.conditions);
+}
+
+BlockSums measured(comm::Communicator& comm, const SampleSet& set, const Ensembles& ensembles, int64_t block,
+                   Theory& theory, const std::function<void(int64_t)>& count) {
+  BlockSums sums(units_of(set, ensembles), theory.width(), block);
   SampleCursor cursor(set, theory.scale());
   comm::agree(comm, [&] {
-    sums.fill(comm, [&](int64_t sample, std::span<double> block) {
-      theory.measure(cursor.values(sample), block);
-      count(1);
+    sums.fill(comm, [&](int64_t unit, std::span<double> of_block) {
+      const std::span<const float> members = cursor.values(unit * ensembles.members, ensembles.members);
+      const std::size_t size = members.size() / static_cast<std::size_t>(ensembles.members);
+      for (std::size_t m = 0; m < members.size(); m += size) theory.measure(members.subspan(m, size), of_block);
+      count(ensembles.members);
     });
   });
   sums.share(comm);
   return sums;
 }
 
-void study_theory(comm::Communicator& comm, Sets& sets, Theory& theory, const base::ProgressReport& progress,
-                  Result& result) {
-  Evidence evidence;
+/// Whether unit u is the same condition in all sets.
+bool are_alike(const std::vector<Ensembles>& ensembles) {
+  return std::ranges::all_of(ensembles, [&](const Ensembles& one) {
+    return !one.conditions.empty() && one.conditions == ensembles.front().conditions;
+  });
+}
+
+void study_theory(comm::Communicator& comm, Sets& sets, const std::vector<Ensembles>& ensembles, int64_t block,
+                  Theory& theory, const base::ProgressReport& progress, Result& result) {
+  Evidence evidence{.a = {}, .b = {}, .data = {}, .same_units = are_alike(ensembles)};
+  const std::vector<SampleSet*> all = sets.samples();
   int64_t done = 0;
   int64_t total = 0;
-  for (const SampleSet* set : sets.samples()) {
-    total += layout::even_part(set->size(), comm.size(), comm.rank()).size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const int64_t units = units_of(*all[i], ensembles[i]);
+    total += layout::even_part(units, comm.size(), comm.rank()).size() * ensembles[i].members;
   }
   const auto count = [&](int64_t samples) {
     done = std::min(done + samples, total);
     if (progress) progress(done, total);
   };
-  for (const SampleSet& set : sets.a) evidence.a.push_back(measured(comm, set, theory, count));
-  for (const SampleSet& set : sets.b) evidence.b.push_back(measured(comm, set, theory, count));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    // Of samples that are a draw like any other it is the data's images that go together.
+    const int64_t together = sets.data && ensembles[i].conditions.empty() ? 1 : block;
+    auto& of_model = i < sets.a.size() ? evidence.a : evidence.b;
+    of_model.push_back(measured(comm, *all[i], ensembles[i], together, theory, count));
+  }
   comm::agree(comm, [&] { estimate_into(result, evidence, theory.rows()); });
 }
 
@@ -149,11 +178,12 @@ void settle_scales(Sets& sets, const FieldRequest& request, const Theory* theory
                      base::counted(sets.data->channels(), "variable"), request.exact, wanted);
 }
 
-void expect_blocks(const SampleSet& data, int64_t block, const Ensembles& ensembles) {
-  const int64_t units = ensembles.conditions.empty() ? data.size() : std::ssize(ensembles.conditions);
+/// `set`: the data, or samples without data.
+void expect_blocks(const SampleSet& set, int64_t block, const Ensembles& ensembles) {
+  const int64_t units = units_of(set, ensembles);
   if (block == 1 || units >= 2 * block) return;
   throw base::ConfigError("--block {}: {} of {} make no two blocks; wanted: {} at most", block,
-                          base::counted(units, "image"), data.path().string(), std::max<int64_t>(1, units / 2));
+                          base::counted(units, "image"), set.path().string(), std::max<int64_t>(1, units / 2));
 }
 
 /// A sentence on the scale of samples that do not tell theirs, where it matters: before settle_scales().
@@ -177,21 +207,23 @@ std::string scale_note(Sets& sets, const FieldRequest& request) {
 }
 
 void describe(Result& result, Sets& sets, const FieldRequest& request, const Ensembles& ensembles) {
-  result.count = sets.a.front().size();
-  result.settings["paired"] = !ensembles.conditions.empty();
-  if (!ensembles.conditions.empty()) {
+  const bool grouped = !ensembles.conditions.empty();
+  result.count = grouped ? std::ssize(ensembles.conditions) * ensembles.members : sets.a.front().size();
+  result.settings["paired"] = grouped && sets.data;
+  if (grouped) {
     result.settings["conditions"] = ensembles.conditions.size();
     result.settings["members"] = ensembles.members;
   }
   result.settings["samples_hold"] = sets.a.front().scale() == Scale::stored ? "stored" : "model";
   if (!request.exact.empty()) result.settings["exact"] = request.exact;
-  if (!sets.data) return;
-  result.notes.emplace_back(ensembles.conditions.empty()
-                                ? "Samples and data are two draws; no sample belongs to an image of the data."
-                                : fmt::format("{} with {} each; intervals are over conditions.",
-                                              base::counted(std::ssize(ensembles.conditions), "condition"),
-                                              base::counted(ensembles.members, "member")));
-  if (ensembles.conditions.empty() && sets.data->has_mask() && !sets.data->has_shared_mask()) {
+  if (grouped) {
+    result.notes.push_back(fmt::format("{} with {} each; intervals are over conditions.",
+                                       base::counted(std::ssize(ensembles.conditions), "condition"),
+                                       base::counted(ensembles.members, "member")));
+  }
+  if (!sets.data || grouped) return;
+  result.notes.emplace_back("Samples and data are two draws; no sample belongs to an image of the data.");
+  if (sets.data->has_mask() && !sets.data->has_shared_mask()) {
     result.notes.emplace_back("Each image of the data has a mask of its own, which says nothing of samples.");
   }
 }
@@ -214,15 +246,16 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
     if (name) theory = make_theory(*name, {.sides = sets.a.front().sides(), .channels = sets.a.front().channels()});
     settle_scales(sets, request, theory.get());
   });
-  Ensembles ensembles;
+  std::vector<Ensembles> of_sets = ensembles_of(comm, sets, request);
+  Ensembles& ensembles = of_sets.front();
   int64_t left_out = 0;
   if (sets.data) {
-    ensembles = common_ensembles(comm, sets, request);
     left_out = leave_out_last_times(comm, *sets.data, request, ensembles);
+    of_sets.assign(of_sets.size(), Ensembles(ensembles));
   }
   comm::agree(comm, [&] {
     if (sets.data) expect_images(*sets.data, sets.a.front(), ensembles);
-    if (sets.data) expect_blocks(*sets.data, request.block, ensembles);
+    expect_blocks(sets.data ? *sets.data : sets.a.front(), request.block, ensembles);
     describe(result, sets, request, ensembles);
   });
   if (request.reading.lead > 0 && request.block == 1) {
@@ -231,11 +264,13 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
         "narrow by about the root of N: --block N.");
   }
   if (left_out > 0) {
-    result.notes.push_back(fmt::format("The last {} are left out: with --lead {} no image of the data follows them.",
-                                       base::counted(left_out, "condition"), request.reading.lead));
+    const bool one = left_out == 1;
+    result.notes.push_back(fmt::format("The last {} left out: with --lead {} no image of the data follows {}.",
+                                       one ? "condition is" : base::counted(left_out, "condition") + " are",
+                                       request.reading.lead, one ? "it" : "them"));
   }
   if (!of_scale.empty()) result.notes.push_back(of_scale);
-  if (theory) study_theory(comm, sets, *theory, progress, result);
+  if (theory) study_theory(comm, sets, of_sets, request.block, *theory, progress, result);
   if (sets.data) FieldStudy(comm, *sets.data, sets.a, sets.b, ensembles, request.block, progress).run(result);
   decide(result.comparisons);
   sets.close(comm);
@@ -255,8 +290,9 @@ void expect_within(const Result& result, double sigmas) {
     if (worst == nullptr || off > std::abs(worst->sigmas.value_or(0.0))) worst = &metric;
   }
   if (worst == nullptr && unknown != nullptr) {
-    throw DatasetError("--gate: {} has no error with {}; wanted: 2 samples or more, which are not all alike",
-                       unknown->name, base::counted(result.count, "sample"));
+    const std::string noun = result.settings.contains("conditions") ? "condition" : "sample";
+    throw DatasetError("--gate: {} has no error with {}; wanted: 2 {} or more, which are not all alike", unknown->name,
+                       base::counted(unknown->estimate.units, noun), base::plural(/*one=*/false, noun));
   }
   if (worst == nullptr) return;
   const std::string level = worst->level_text();

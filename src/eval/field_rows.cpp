@@ -135,6 +135,7 @@ class RowMaker {
       const auto beyond = [s](const MarginalSums& at, Sums sums) { return sums[at.beyond(s)] / sums[at.count()]; };
       Row& row = add(kShares[s] < 0.5 ? "share_below" : "share_above", of_samples(beyond));
       row.metric.level = percent(kShares[s]);
+      row.share = true;
       row.reference = of_data(beyond);
       const double nominal = std::min(kShares[s], 1.0 - kShares[s]);
       parts.emplace_back([a = row.value, b = row.reference, nominal](Sums samples, Sums data) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "eval/field_sums.h"
+#include "eval/rank_test.h"
 #include "eval/row.h"
 
 namespace ddpm::eval {
@@ -31,7 +32,8 @@ struct VariableSums {
   MarginalSums data;        ///< in those of the data, which may be the same sums
   bool data_apart = false;  ///< whether the data have sums of their own
   std::optional<EnsembleSums> ensemble = {};
-  std::vector<int64_t> modes = {};  ///< how many modes each ring has
+  std::optional<ExchangeSums> exchange = {};  ///< of ensembles with several members
+  std::vector<int64_t> modes = {};            ///< how many modes each ring has
 };
 
 /// In the order in which people read them: what can be said by sums. Quantiles are added to them.

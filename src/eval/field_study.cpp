@@ -9,6 +9,14 @@
 #include "eval/quantile_rows.h"
 
 namespace ddpm::eval {
+namespace {
+
+/// Whether no condition of a block has been added.
+bool is_empty(const ExchangeSums& at, std::span<const double> sums) {
+  return std::ranges::all_of(at.histogram(sums, 0), [](double count) { return count == 0.0; });
+}
+
+}  // namespace
 
 FieldStudy::FieldStudy(comm::Communicator& comm, const SampleSet& data, const std::vector<SampleSet>& a,
                        const std::vector<SampleSet>& b, const Ensembles& ensembles, int64_t block,
@@ -58,6 +66,7 @@ void FieldStudy::lay_out() {
                       .data = {},
                       .data_apart = !paired(),
                       .ensemble = {},
+                      .exchange = {},
                       .modes = spectrum_.modes()};
     width_ += sums.samples.size();
     sums.data = sums.samples;
@@ -66,6 +75,10 @@ void FieldStudy::lay_out() {
       width_ += sums.data.size();
       sums.ensemble = EnsembleSums{.first = width_, .members = ensembles_.members};
       width_ += sums.ensemble->size();
+      if (ensembles_.members > 1) {
+        sums.exchange = ExchangeSums{.first = width_, .members = ensembles_.members};
+        width_ += sums.exchange->size();
+      }
     }
     variables_.push_back(std::move(sums));
   }
@@ -180,8 +193,12 @@ void FieldStudy::add_condition(std::size_t set, int64_t unit, std::span<const fl
     if (!paired()) continue;
     const std::span<const float> truth = y.subspan(v * pixels_, pixels_);
     variable.data.add(truth, valid, marks_of_data_[v], spectrum_, sums);
-    variable.ensemble->add(x.subspan(v * pixels_), stride, truth, valid, of_set.centre,
-                           {.condition = static_cast<uint64_t>(data_image(unit)), .variable = v}, sums);
+    const EnsembleSums::Ties ties{.condition = static_cast<uint64_t>(data_image(unit)), .variable = v};
+    variable.ensemble->add(x.subspan(v * pixels_), stride, truth, valid, of_set.centre, ties, sums);
+    // Truths whose errors go together cannot be exchanged one by one: the first of each block is.
+    if (variable.exchange && (block_ == 1 || is_empty(*variable.exchange, sums))) {
+      variable.exchange->add(x.subspan(v * pixels_), stride, truth, valid, ties, sums);
+    }
   }
 }
 
@@ -224,8 +241,8 @@ void FieldStudy::report(Result& result, const Evidence& evidence) const {
   for (std::size_t v = 0; v < variables_.size(); ++v) {
     const std::size_t first = result.metrics.size();
     estimate_into(result, evidence, field_rows(variables_[v]));
-    if (variables_[v].ensemble && ensembles_.members > 1) {
-      add_rank_test(result.metrics, first);
+    if (variables_[v].exchange) {
+      add_rank_test(result.metrics, first, exchange_p_value(evidence.a, *variables_[v].exchange));
     }
     QuantileSource source{.variable = &variables_[v], .data = &of_data_[v], .sets = {}};
     for (std::size_t s = 0; s < of_a_; ++s) source.sets.push_back(&of_sets_[s][v]);

@@ -55,6 +55,7 @@ void MarginalSums::add(std::span<const float> values, std::span<const uint8_t> v
   int64_t counted = 0;
   std::array<int64_t, kShares.size()> beyond_data{};
   std::array<int64_t, kShares.size()> up_to_own{};
+  std::array<int64_t, kShares.size()> equal_to_data{};
   for (std::size_t p = 0; p < values.size(); ++p) {
     if (valid[p] == 0) continue;
     const double x = values[p];
@@ -64,6 +65,7 @@ void MarginalSums::add(std::span<const float> values, std::span<const uint8_t> v
     for (std::size_t s = 0; s < kShares.size(); ++s) {
       beyond_data[s] += (kShares[s] < 0.5 ? x < marks.data[s] : x > marks.data[s]) ? 1 : 0;
       up_to_own[s] += x <= marks.own[s] ? 1 : 0;
+      equal_to_data[s] += x == marks.data[s] ? 1 : 0;
     }
   }
   if (counted == 0) return;
@@ -73,6 +75,7 @@ void MarginalSums::add(std::span<const float> values, std::span<const uint8_t> v
   for (std::size_t s = 0; s < kShares.size(); ++s) {
     sums[beyond(s)] += static_cast<double>(beyond_data[s]);
     sums[up_to(s)] += static_cast<double>(up_to_own[s]);
+    sums[equal(s)] += static_cast<double>(equal_to_data[s]);
   }
   sums[spectra()] += 1.0;
   const std::span<const double> rings_of_image = spectrum.power(centred(values, valid));

@@ -28,7 +28,7 @@ struct MarginalSums {
   std::size_t first = 0;  ///< place of the first sum
   std::size_t rings = 0;  ///< how many rings the spectrum has
 
-  [[nodiscard]] std::size_t size() const { return 4 + 2 * kShares.size() + rings; }
+  [[nodiscard]] std::size_t size() const { return 4 + 3 * kShares.size() + rings; }
   [[nodiscard]] std::size_t count() const { return first; }
   [[nodiscard]] std::size_t sum() const { return first + 1; }
   [[nodiscard]] std::size_t squares() const { return first + 2; }
@@ -37,8 +37,10 @@ struct MarginalSums {
   [[nodiscard]] std::size_t beyond(std::size_t share) const { return first + 4 + share; }
   /// Values up to the own quantile.
   [[nodiscard]] std::size_t up_to(std::size_t share) const { return first + 4 + kShares.size() + share; }
+  /// Values that equal the data's quantile.
+  [[nodiscard]] std::size_t equal(std::size_t share) const { return first + 4 + 2 * kShares.size() + share; }
   /// The power of each ring, summed over images.
-  [[nodiscard]] std::size_t power() const { return first + 4 + 2 * kShares.size(); }
+  [[nodiscard]] std::size_t power() const { return first + 4 + 3 * kShares.size(); }
 
   /// Adds the valid pixels of one image.
   void add(std::span<const float> values, std::span<const uint8_t> valid, const Marks& marks,

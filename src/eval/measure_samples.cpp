@@ -59,15 +59,18 @@ Metric nearer_than_all(const Memorisation& found, const std::string& space) {
 }
 
 void add_memorisation(const Memorisation& found, const std::string& space, std::vector<Measured>& all) {
-  const auto add = [&all](Metric metric) { all.push_back({.metric = std::move(metric), .best = Best::nobody}); };
-  add(beside("nearest_distance", space, mean_of(found.distances), mean_of(found.of_reference)));
+  const auto add = [&all](Metric metric, bool share) {
+    all.push_back({.metric = std::move(metric), .best = Best::nobody, .share = share});
+  };
+  add(beside("nearest_distance", space, mean_of(found.distances), mean_of(found.of_reference)),
+      /*share=*/false);
   if (!found.nearer) return;
   Measured nearer = of_shared("nearer_than_held_out", space, *found.nearer, std::ssize(found.distances));
   nearer.metric.against(0.5);
   nearer.best = Best::nobody;
   all.push_back(std::move(nearer));
-  add(nearer_than_all(found, space));
-  add(beside("copies", space, share_of(found.copies), share_of(found.copies_of_reference)));
+  add(nearer_than_all(found, space), /*share=*/true);
+  add(beside("copies", space, share_of(found.copies), share_of(found.copies_of_reference)), /*share=*/true);
 }
 
 }  // namespace
@@ -109,6 +112,7 @@ Measured together(const std::vector<const Measured*>& sets) {
   }
   mean.metric.estimate =
       side.sets.empty() ? over_sets(each) : combine(std::span(&side, 1), /*same_units=*/false, units);
+  if (mean.share) mean.metric.estimate = wilson(mean.metric.estimate);
   if (mean.metric.reference) mean.metric.against(reference, std::sqrt(variance));
   mean.sets = std::move(side.sets);
   return mean;
@@ -262,10 +266,10 @@ void SampleMeasurer::add_distances(const at::Tensor& features, std::vector<Measu
     const std::span<const double> numbers = numbers_in(column, room);
     const Estimate share = share_of(numbers);
     Measured* const added = add(name, share, Best::one);
-    added->by_count = added->over_data = true;
+    added->by_count = added->over_data = added->share = true;
     added->sets = {{.whole = share.value, .without_shared = means_without(numbers)}};
   };
-  add("precision", share_of(numbers_in(scores.precision, room)), Best::one);
+  add("precision", share_of(numbers_in(scores.precision, room)), Best::one)->share = true;
   add_of_data("recall", scores.recall);
   add("density", mean_of(numbers_in(scores.density, room)), Best::one);
   add_of_data("coverage", scores.coverage);

@@ -30,6 +30,7 @@ struct Measured {
   VarianceTerm reference = {};  ///< how well the data's number is known, where that is the best one
   bool by_count = false;        ///< the number depends on how many samples there are
   bool over_data = false;       ///< the error is that over the data: other samples of the same model are no part of it
+  bool share = false;           ///< a share, whose interval is that of wilson()
   std::vector<LeftOut> sets = {};  ///< the number of each sample set, where its error is partly one that sets share
 };
 

@@ -9,6 +9,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "base/pulse.h"
@@ -20,7 +21,12 @@ namespace {
 
 constexpr int64_t kQueryBlock = 1024;  // queries whose products with a block of references are in memory at once
 constexpr int64_t kSpare = 3;          // references beyond those that are kept, which rounding may have put behind
-constexpr double kRounding = 1e-4;  // error of a squared distance in float32, over the squared lengths; an upper bound
+constexpr int64_t kColumns = 1024;     // numbers of each picture that a product in float32 adds up
+/// Error of a squared distance, over the squared lengths of both centred pictures: sums of kColumns products in float32
+/// are off by kColumns roundings of the sum of magnitudes at most, and centred values by one each.
+constexpr double kRounding = static_cast<double>(kColumns + 16) * 0x1p-24;
+/// What products that are too small for float32 lose, for each number of a picture.
+constexpr double kUnderflow = 0x1p-123;
 
 double exact_distance(std::span<const float> a, std::span<const float> b) {
   double sum = 0.0;
@@ -40,43 +46,87 @@ std::span<const float> row_of(const at::Tensor& rows, int64_t row) {
   return {rows.const_data_ptr<float>() + static_cast<std::size_t>(row) * width, width};
 }
 
+/// Calls `use(begin, end)` for the columns that one product adds up.
+template <typename Use>
+void for_each_part(int64_t width, const Use& use) {
+  for (int64_t begin = 0; begin < width; begin += kColumns) use(begin, std::min(begin + kColumns, width));
+}
+
+/// Some columns less their centre, which loses no more than a rounding of each difference.
+at::Tensor part_of(const at::Tensor& rows, const at::Tensor& centre, int64_t begin, int64_t end) {
+  return rows.slice(1, begin, end) - centre.slice(0, begin, end);
+}
+
+/// Squared lengths of the rows less their centre, in double precision.
+at::Tensor squares_of(const at::Tensor& rows, const at::Tensor& centre) {
+  at::Tensor squares = at::zeros({rows.size(0)}, at::kDouble);
+  for_each_part(rows.size(1), [&](int64_t begin, int64_t end) {
+    squares.add_(part_of(rows, centre, begin, end).to(at::kDouble).square().sum(1));
+  });
+  return squares;
+}
+
 }  // namespace
 
 NeighbourSearch::NeighbourSearch(const at::Tensor& queries, int64_t keep)
     : queries_(queries.contiguous()),
-      squares_(queries_.square().sum(1)),
+      centre_(queries_.mean(0)),
+      squares_(squares_of(queries_, centre_)),
       keep_(keep),
       found_(static_cast<std::size_t>(queries_.size(0) * keep),
              Neighbour{.distance = std::numeric_limits<double>::infinity()}) {}
 
+at::Tensor NeighbourSearch::about(int64_t begin, int64_t end, const at::Tensor& rows, const at::Tensor& squares) const {
+  at::Tensor products = at::zeros({end - begin, rows.size(0)}, at::kDouble);
+  for_each_part(rows.size(1), [&](int64_t first, int64_t last) {
+    const at::Tensor queries = part_of(queries_.slice(0, begin, end), centre_, first, last);
+    products.add_(at::mm(queries, part_of(rows, centre_, first, last).t()));
+  });
+  products.mul_(-2.0).add_(squares).add_(squares_.slice(0, begin, end).unsqueeze(1));
+  // What float32 cannot hold is looked at.
+  constexpr double kNear = -std::numeric_limits<double>::infinity();
+  return products.nan_to_num_(kNear, kNear, kNear);
+}
+
 void NeighbourSearch::add(int64_t first, const at::Tensor& references) {
   DDPM_CHECK(references.size(0) <= kReferenceBlock && references.size(1) == queries_.size(1), "{} references of {}",
              references.size(0), references.size(1));
-  const at::Tensor rows = references.contiguous();
-  const at::Tensor squares = rows.square().sum(1);
-  const int64_t chosen = std::min(keep_ + kSpare, rows.size(0));
+  const Block block{.first = first, .rows = references.contiguous(), .squares = squares_of(references, centre_)};
+  const int64_t chosen = std::min(keep_ + kSpare, block.rows.size(0));
   for (int64_t begin = 0; begin < queries_.size(0); begin += kQueryBlock) {
     const int64_t end = std::min(begin + kQueryBlock, queries_.size(0));
-    at::Tensor about = at::mm(queries_.slice(0, begin, end), rows.t()).mul_(-2.0);
-    about.add_(squares).add_(squares_.slice(0, begin, end).unsqueeze(1));
-    const auto [least, places] = about.topk(chosen, 1, /*largest=*/false);
-    const auto square = least.accessor<float, 2>();
-    const auto place = places.accessor<int64_t, 2>();
+    const at::Tensor squares = about(begin, end, block.rows, block.squares);
+    const at::Tensor places = std::get<1>(squares.topk(chosen, 1, /*largest=*/false));
+    const auto width = static_cast<std::size_t>(block.rows.size(0));
     for (int64_t q = begin; q < end; ++q) {
-      for (int64_t i = 0; i < chosen; ++i) {
-        const int64_t row = place[q - begin][i];
-        if (too_far(square[q - begin][i], q, squares.const_data_ptr<float>()[row])) continue;
-        consider(static_cast<std::size_t>(q),
-                 {.distance = exact_distance(row_of(queries_, q), row_of(rows, row)), .index = first + row});
-      }
+      const auto row = static_cast<std::size_t>(q - begin);
+      look_at(q, block, {squares.const_data_ptr<double>() + row * width, width},
+              {places.const_data_ptr<int64_t>() + row * static_cast<std::size_t>(chosen),
+               static_cast<std::size_t>(chosen)});
     }
     base::pulse();
   }
 }
 
-bool NeighbourSearch::too_far(float square, int64_t query, float reference_square) const {
+void NeighbourSearch::look_at(int64_t query, const Block& block, std::span<const double> squares,
+                              std::span<const int64_t> chosen) {
+  const auto look = [&](int64_t row) {
+    if (too_far(squares[static_cast<std::size_t>(row)], query, block.squares.const_data_ptr<double>()[row])) return;
+    consider(
+        static_cast<std::size_t>(query),
+        {.distance = exact_distance(row_of(queries_, query), row_of(block.rows, row)), .index = block.first + row});
+  };
+  for (const int64_t row : chosen) look(row);
+  // The others are further off but for rounding: which of them may be nearer than the last that is kept?
+  for (std::size_t row = 0; row < squares.size(); ++row) {
+    if (std::ranges::find(chosen, static_cast<int64_t>(row)) == chosen.end()) look(static_cast<int64_t>(row));
+  }
+}
+
+bool NeighbourSearch::too_far(double square, int64_t query, double reference_square) const {
   const double worst = of(query, keep_ - 1).distance;
-  const double rounding = kRounding * (static_cast<double>(squares_.const_data_ptr<float>()[query]) + reference_square);
+  const double rounding = kRounding * (squares_.const_data_ptr<double>()[query] + reference_square) +
+                          kUnderflow * static_cast<double>(queries_.size(1));
   return square > worst * worst + rounding;
 }
 

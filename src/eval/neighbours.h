@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +25,9 @@ class NeighbourSearch {
   /// `queries` is float32 [Q, D].
   NeighbourSearch(const at::Tensor& queries, int64_t keep);
 
-  /// Looks at references [first, first + n), float32 [n, D] with n up to kReferenceBlock. A product in float32 chooses
-  /// the few nearest of them, whose distances are then computed from the differences: equal pictures have distance 0.
+  /// Looks at references [first, first + n), float32 [n, D] with n up to kReferenceBlock. Products in float32, of
+  /// values less the queries' mean, tell the distances up to a known error; those that may be among the nearest are
+  /// computed from the differences: equal pictures have distance 0.
   void add(int64_t first, const at::Tensor& references);
   /// Takes together what the ranks have found, which all get. Collective.
   void merge(comm::Communicator& world);
@@ -34,12 +36,23 @@ class NeighbourSearch {
   [[nodiscard]] const Neighbour& of(int64_t query, int64_t n) const;
 
  private:
+  /// References that are looked at together, and their squared lengths.
+  struct Block {
+    int64_t first;
+    at::Tensor rows;
+    at::Tensor squares;
+  };
+  /// About the squared distances of queries [begin, end) from the rows, float64 [end - begin, rows].
+  [[nodiscard]] at::Tensor about(int64_t begin, int64_t end, const at::Tensor& rows, const at::Tensor& squares) const;
+  /// Takes the nearest ones of a block, whose `chosen` rows are about the nearest.
+  void look_at(int64_t query, const Block& block, std::span<const double> squares, std::span<const int64_t> chosen);
   /// Whether a reference at about the squared distance `square` is surely none of the nearest.
-  [[nodiscard]] bool too_far(float square, int64_t query, float reference_square) const;
+  [[nodiscard]] bool too_far(double square, int64_t query, double reference_square) const;
   void consider(std::size_t query, const Neighbour& found);
 
   at::Tensor queries_;
-  at::Tensor squares_;  // [Q], of the queries
+  at::Tensor centre_;   // [D], subtracted from all pictures before they are multiplied
+  at::Tensor squares_;  // [Q], of the queries less the centre
   int64_t keep_;
   std::vector<Neighbour> found_;  // [Q, keep]
 };

@@ -9,15 +9,29 @@
 namespace ddpm::eval {
 namespace {
 
-/// The means of x, x², x³, x⁴.
-std::array<double, 4> mean_powers(std::span<const float> values) {
-  std::array<double, 4> sums{};
+/// A picture's mean, and the means of the second to fourth powers of its values less that mean: powers of the values
+/// themselves would lose the digits of a small deviation from a large mean.
+std::array<double, 4> central_means(std::span<const float> values) {
+  const auto count = static_cast<double>(values.size());
+  double sum = 0.0;  // from the first value, so that equal values have their mean exactly
+  for (const float value : values) sum += static_cast<double>(value) - static_cast<double>(values.front());
+  const double mean = static_cast<double>(values.front()) + sum / count;
+  std::array<double, 4> means{};
   for (const float value : values) {
-    double power = 1.0;
-    for (double& sum : sums) sum += power *= value;
+    const double off = static_cast<double>(value) - mean;
+    double power = off;
+    for (std::size_t k = 1; k < means.size(); ++k) means.at(k) += power *= off;
   }
-  for (double& sum : sums) sum /= static_cast<double>(values.size());
-  return sums;
+  for (double& each : means) each /= count;
+  means[0] = mean;
+  return means;
+}
+
+/// The means of x - centre and of its second to fourth powers, of a picture with these central_means().
+std::array<double, 4> means_about(double centre, std::span<const double> central) {
+  const double d = central[0] - centre;
+  return {d, central[1] + d * d, central[2] + 3.0 * d * central[1] + d * d * d,
+          central[3] + 4.0 * d * central[2] + 6.0 * d * d * central[1] + d * d * d * d};
 }
 
 /// Mean, deviation, skewness and kurtosis from the means of powers. Where all values are equal the last two are 0.
@@ -54,7 +68,7 @@ void PictureStatistics::measure(std::span<const float> picture, std::span<double
   for (std::size_t c = 0; c < channels_; ++c) {
     const std::span<const float> plane = picture.subspan(c * pixels, pixels);
     const std::span<double> out = row.subspan(c * (kMoments + bands_.size()), kMoments + bands_.size());
-    std::ranges::copy(mean_powers(plane), out.begin());
+    std::ranges::copy(central_means(plane), out.begin());
     centred_.assign(plane.begin(), plane.end());
     for (double& value : centred_) value -= out[0];
     const std::span<const double> power = spectrum_.power(centred_);
@@ -70,11 +84,37 @@ void PictureStatistics::measure(std::span<const float> picture, std::span<double
   }
 }
 
-std::vector<double> PictureStatistics::statistics(std::span<const double> mean_row) const {
+std::vector<double> PictureStatistics::centres_of(std::span<const double> rows) const {
+  const std::size_t count = rows.size() / width();
+  std::vector<double> centres;
+  for (std::size_t place = 0; place < width(); place += width() / channels_) {
+    double sum = 0.0;  // from the first picture, so that equal pictures have their mean exactly
+    for (std::size_t i = 0; i < count; ++i) sum += rows[i * width() + place] - rows[place];
+    centres.push_back(rows[place] + sum / static_cast<double>(count));
+  }
+  return centres;
+}
+
+std::vector<double> PictureStatistics::about(std::span<const double> centres, std::span<const double> rows) const {
+  std::vector<double> numbers(rows.begin(), rows.end());
+  for (std::size_t first = 0; first < rows.size(); first += width()) {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const std::size_t place = first + c * (width() / channels_);
+      std::ranges::copy(means_about(centres[c], rows.subspan(place, kMoments)),
+                        numbers.begin() + static_cast<std::ptrdiff_t>(place));
+    }
+  }
+  return numbers;
+}
+
+std::vector<double> PictureStatistics::statistics(std::span<const double> mean_row,
+                                                  std::span<const double> centres) const {
   std::vector<double> values;
   for (std::size_t c = 0; c < channels_; ++c) {
     const auto own = mean_row.subspan(c * (kMoments + bands_.size()), kMoments + bands_.size());
-    std::ranges::copy(moments(own), std::back_inserter(values));
+    std::array<double, kMoments> about_centre = moments(own);
+    about_centre[0] += centres[c];
+    std::ranges::copy(about_centre, std::back_inserter(values));
     values.insert(values.end(), own.begin() + kMoments, own.end());
   }
   return values;
@@ -82,8 +122,10 @@ std::vector<double> PictureStatistics::statistics(std::span<const double> mean_r
 
 std::vector<Estimate> PictureStatistics::estimates(std::span<const double> rows) const {
   const std::size_t count = rows.size() / width();
+  const std::vector<double> centres = centres_of(rows);
+  const std::vector<double> numbers = about(centres, rows);
   std::vector<double> sums(width());
-  for (std::size_t i = 0; i < rows.size(); ++i) sums[i % width()] += rows[i];
+  for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % width()] += numbers[i];
   const auto means = [&](std::span<const double> less, std::size_t n) {
     std::vector<double> mean = sums;
     for (std::size_t k = 0; k < mean.size(); ++k) {
@@ -93,10 +135,11 @@ std::vector<Estimate> PictureStatistics::estimates(std::span<const double> rows)
   };
   std::vector<std::vector<double>> left_out(list_.size());
   for (std::size_t i = 0; count > 1 && i < count; ++i) {
-    const std::vector<double> each = statistics(means(rows.subspan(i * width(), width()), count - 1));
+    const std::vector<double> each =
+        statistics(means(std::span(numbers).subspan(i * width(), width()), count - 1), centres);
     for (std::size_t k = 0; k < each.size(); ++k) left_out[k].push_back(each[k]);
   }
-  const std::vector<double> whole = statistics(means({}, count));
+  const std::vector<double> whole = statistics(means({}, count), centres);
   std::vector<Estimate> estimates;
   for (std::size_t k = 0; k < whole.size(); ++k) estimates.push_back(jackknife(whole[k], left_out[k]));
   return estimates;

@@ -26,8 +26,8 @@ class PictureStatistics {
 
   /// Numbers that are kept of a picture.
   [[nodiscard]] std::size_t width() const { return channels_ * (kMoments + bands_.size()); }
-  /// The numbers of a picture [channels, pixels...]: the means of x, x², x³ and x⁴, and the mean power of the modes of
-  /// each octave of data/radial_spectrum.h.
+  /// The numbers of a picture [channels, pixels...]: its mean, the means of the second to fourth powers of its values
+  /// less that mean, and the mean power of the modes of each octave of data/radial_spectrum.h.
   void measure(std::span<const float> picture, std::span<double> row);
 
   [[nodiscard]] const std::vector<PictureStatistic>& list() const { return list_; }
@@ -40,7 +40,12 @@ class PictureStatistics {
     std::size_t first;  // ring, from 0 on
     std::size_t end;
   };
-  [[nodiscard]] std::vector<double> statistics(std::span<const double> mean_row) const;
+  /// The mean of each channel over all pictures.
+  [[nodiscard]] std::vector<double> centres_of(std::span<const double> rows) const;
+  /// The rows with means of powers of the values less these centres, which may be averaged over pictures.
+  [[nodiscard]] std::vector<double> about(std::span<const double> centres, std::span<const double> rows) const;
+  /// From the mean of such rows.
+  [[nodiscard]] std::vector<double> statistics(std::span<const double> mean_row, std::span<const double> centres) const;
 
   std::size_t channels_;
   data::RadialSpectrum spectrum_;

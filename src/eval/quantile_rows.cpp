@@ -26,6 +26,35 @@ Estimate woodruff(const Distribution& values, double share, const Estimate& of_s
   return result;
 }
 
+/// By how much more of the data than of the samples lies below the data's quantile, or up to it: above 0 where the
+/// samples' quantile is the larger one.
+Statistic share_moved(const VariableSums& variable, std::size_t share, bool with_equal) {
+  const auto of = [share, with_equal](const MarginalSums& at, std::span<const double> sums) {
+    const double equal = sums[at.equal(share)];
+    const double beyond = sums[at.beyond(share)];
+    const double below = kShares[share] < 0.5 ? beyond : sums[at.count()] - beyond - equal;
+    return (with_equal ? below + equal : below) / sums[at.count()];
+  };
+  return [of, x = variable.samples, y = variable.data, apart = variable.data_apart](Sums samples, Sums data) {
+    return of(y, apart ? data : samples) - of(x, samples);
+  };
+}
+
+/// For each share those below and those up to the data's quantile.
+std::vector<Estimate> shares_moved(const VariableSums& variable, const Evidence& evidence) {
+  std::vector<Statistic> statistics;
+  for (std::size_t s = 0; s < kShares.size(); ++s) {
+    for (const bool with_equal : {false, true}) statistics.push_back(share_moved(variable, s, with_equal));
+  }
+  return estimates_of(evidence, statistics);
+}
+
+/// A difference in standard errors; nothing without an error.
+std::optional<double> sigmas_of(const Estimate& difference) {
+  if (std::isnan(difference.standard_error)) return std::nullopt;
+  return difference.value == 0.0 ? 0.0 : difference.value / difference.standard_error;
+}
+
 std::vector<Statistic> shares_up_to(const MarginalSums& at) {
   std::vector<Statistic> statistics;
   for (std::size_t s = 0; s < kShares.size(); ++s) {
@@ -62,6 +91,7 @@ std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& 
   for (const BlockSums& set : evidence.a) shares.push_back(left_out_of(set, std::nullopt, up_to));
   const BlockSums& of_data = variable.data_apart ? *evidence.data : evidence.a.front();
   const std::vector<Estimate> data_shares = estimates_of(of_data, shares_up_to(variable.data));
+  const std::vector<Estimate> moved = shares_moved(variable, evidence);
   std::vector<Metric> rows;
   for (std::size_t s = 0; s < kShares.size(); ++s) {
     std::vector<LeftOut> of_shares;
@@ -77,34 +107,14 @@ std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& 
     row.level = fmt::format("{:.6g} %", 100.0 * kShares[s]);
     row.estimate = evidence.same_units && quantiles.size() > 1 ? over_same_units(of_shares, quantiles, share_errors)
                                                                : over_sets(quantiles);
-    row.against(reference.value, reference.standard_error);
+    row.reference = reference.value;
+    if (reference.standard_error > 0.0) row.reference_error = reference.standard_error;
+    // Where many values are equal, those at the quantile count with the side from which the samples have come.
+    row.sigmas = sigmas_of(moved[2 * s + (row.estimate.value > reference.value ? 1 : 0)]);
+    if (row.sigmas && row.estimate.value == reference.value) row.sigmas = 0.0;
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-void add_rank_test(std::vector<Metric>& metrics, std::size_t first) {
-  double away = 0.0;
-  double errors = 0.0;
-  double ranks = 0.0;
-  Metric row{.name = "rank_chi2", .level = {}, .estimate = {}};
-  for (std::size_t i = first; i < metrics.size(); ++i) {
-    const Metric& share = metrics[i];
-    if (share.name != "rank_share") continue;
-    const double off = share.estimate.value - share.reference.value_or(0.0);
-    away += off * off;
-    errors += share.estimate.standard_error * share.estimate.standard_error;
-    ranks += 1.0;
-    row.variable = share.variable;
-    row.estimate = share.estimate;
-  }
-  // Without scatter, as where the truth lies beyond all members everywhere, any deviation is no chance.
-  row.estimate.value = away == 0.0 ? 0.0 : (ranks - 1.0) * away / errors;
-  row.estimate.standard_error = row.estimate.low = row.estimate.high = std::nan("");
-  row.estimate.method = Method::none;
-  row.reference = ranks - 1.0;
-  row.p_value = base::chi_squared_p_value(row.estimate.value, ranks - 1.0);
-  metrics.push_back(std::move(row));
 }
 
 }  // namespace ddpm::eval

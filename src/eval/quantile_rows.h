@@ -1,7 +1,6 @@
-// Rows of a result that are more than a function of sums: quantiles, and the test of a rank histogram.
+// Quantiles: rows of a result that are more than a function of sums.
 #pragma once
 
-#include <cstddef>
 #include <vector>
 
 #include "eval/distribution.h"
@@ -18,12 +17,9 @@ struct QuantileSource {
 
 /// The quantiles of kShares, with Woodruff's intervals (Journal of the American Statistical Association 47, 635
 /// (1952)): the share of values up to a quantile has a jackknife error, and the quantiles at the ends of its interval
-/// are those of the quantile's. The reference is the data's quantile.
+/// are those of the quantile's. The reference is the data's quantile, and sigmas are those of the shares of samples and
+/// of data up to it: their difference has an error that knows which conditions both have in common, and also where many
+/// values are equal, so that a quantile seems to have none.
 std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& evidence);
-
-/// Appends "rank_chi2" for the shares of ranks among metrics[first, end): chi-squared of a flat histogram, with the
-/// correction of Rao and Scott (Journal of the American Statistical Association 76, 221 (1981)) for pixels that are not
-/// independent, (ranks - 1) sum (p - 1 / ranks)² / sum error(p)². Of independent pixels it is Pearson's.
-void add_rank_test(std::vector<Metric>& metrics, std::size_t first);
 
 }  // namespace ddpm::eval

@@ -23,6 +23,7 @@ void compare_into(Result& result, const Evidence& evidence, const std::vector<Ro
   const std::vector<Difference> found = differences_of(evidence, distances);
   for (std::size_t k = 0; k < found.size(); ++k) {
     Comparison comparison = compare(found[k].a, found[k].b, found[k].difference);
+    if (found[k].certain) comparison.p_value = 0.0;
     comparison.metric = names[k]->name;
     comparison.variable = names[k]->variable;
     comparison.level = names[k]->level_text();
@@ -47,6 +48,7 @@ void estimate_into(Result& result, const Evidence& evidence, const std::vector<R
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Metric metric = rows[i].metric;
     metric.estimate = found[i];
+    if (rows[i].share && (found[i].value <= 0.0 || found[i].value >= 1.0)) metric.estimate = wilson(found[i]);
     if (rows[i].exact) {
       metric.against(*rows[i].exact);
       const double least =

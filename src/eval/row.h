@@ -16,6 +16,7 @@ struct Row {
   Statistic reference = {};          ///< or the data's own value
   Statistic distance = {};           ///< from the best value, by which two models are compared; may be none
   bool by_count = false;             ///< the distance is larger for fewer samples, whatever the model is
+  bool share = false;                ///< the value is a share: of none or of all it has the interval of wilson()
   /// The deviation of the number of one unit in theory; 0: not known. Where what is counted is rare, samples alone say
   /// too little of their error: deviations count in the larger of the two.
   double unit_deviation = 0.0;

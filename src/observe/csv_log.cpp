@@ -1,8 +1,6 @@
 #include "observe/csv_log.h"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -24,29 +22,6 @@ std::string cell(std::string_view text) {
   return quoted + '"';
 }
 
-/// The cells of a line, as they are written.
-std::vector<std::string> cells_of_line(std::string_view line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') quoted = !quoted;
-    if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
-
-/// The step of a row, which is its first cell.
-std::optional<int64_t> step_of(std::string_view row) {
-  int64_t step = 0;
-  const auto [end, error] = std::from_chars(row.data(), row.data() + row.size(), step);
-  if (error != std::errc() || end == row.data() + row.size() || *end != ',') return std::nullopt;
-  return step;
-}
-
 /// Takes the whole lines of `text`, without their ends.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -57,35 +32,30 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 }  // namespace
 
-void CsvLog::begin(int64_t step, std::span<const StepMetrics> rows) {
-  const std::string text = files().exists(path()) ? files().read(path(), kMaxTableBytes) : "";
-  const std::vector<std::string_view> lines = lines_of(text);
-  std::string kept;
-  std::vector<int64_t> steps;
-  if (!lines.empty() && lines.front().starts_with("step,")) {
-    columns_ = cells_of_line(lines.front());
-    kept = std::string(lines.front()) + "\n";
-    for (const std::string_view line : std::span(lines).subspan(1)) {
-      const std::optional<int64_t> at = step_of(line);
-      if (!at || *at > step || (!steps.empty() && *at <= steps.back())) continue;
-      steps.push_back(*at);
-      kept.append(line).push_back('\n');
-    }
-  }
-  if (std::ranges::equal(steps, rows, {}, {}, &StepMetrics::step)) {
-    if (kept != text) base::write_atomically(files(), path(), kept);
-    return;
-  }
+void CsvLog::begin(std::span<const StepMetrics> rows) {
   columns_.clear();
-  if (files().exists(path())) files().remove(path());
-  for (const StepMetrics& metrics : rows) append(metrics);
+  std::vector<std::vector<std::string>> table;
+  table.reserve(rows.size());
+  for (const StepMetrics& metrics : rows) {
+    std::vector<std::string> fresh;
+    table.push_back(row_of(metrics, fresh));
+    columns_.insert(columns_.end(), fresh.begin(), fresh.end());
+  }
+  std::string text;
+  if (!columns_.empty()) text = fmt::format("{}\n", fmt::join(columns_, ","));
+  for (std::vector<std::string>& row : table) {
+    row.resize(columns_.size());
+    text += fmt::format("{}\n", fmt::join(row, ","));
+  }
+  const bool exists = files().exists(path());
+  if (exists && files().read(path(), kMaxTableBytes) == text) return;
+  if (!text.empty()) return base::write_atomically(files(), path(), text);
+  if (exists) files().remove(path());
 }
 
-void CsvLog::append(const StepMetrics& metrics) {
-  const auto cells = cells_of(metrics);
-  std::vector<std::string> fresh;
+std::vector<std::string> CsvLog::row_of(const StepMetrics& metrics, std::vector<std::string>& fresh) const {
   std::vector<std::string> row(columns_.size());
-  for (const auto& [name, value] : cells) {
+  for (const auto& [name, value] : cells_of(metrics)) {
     const std::string column = cell(name);
     const auto at = static_cast<std::size_t>(std::ranges::find(columns_, column) - columns_.begin());
     if (at < columns_.size()) {
@@ -95,6 +65,12 @@ void CsvLog::append(const StepMetrics& metrics) {
       row.push_back(value);
     }
   }
+  return row;
+}
+
+void CsvLog::append(const StepMetrics& metrics) {
+  std::vector<std::string> fresh;
+  const std::vector<std::string> row = row_of(metrics, fresh);
   if (!fresh.empty()) add_columns(fresh);
   append_line(fmt::format("{}", fmt::join(row, ",")));
 }

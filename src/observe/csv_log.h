@@ -6,7 +6,6 @@
 // Used by rank 0 only; makes no collective call. Failures throw base::OutputError.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,14 +19,15 @@ class CsvLog : public LineFile {
  public:
   using LineFile::LineFile;
 
-  /// Continues the file, whose rows after `step` and whose half-written row are removed, so that no step appears twice.
-  /// `rows` are those of metrics.jsonl up to `step`. A table of other steps, such as of a run that had no table for a
-  /// while, is made anew of them.
-  void begin(int64_t step, std::span<const StepMetrics> rows);
+  /// Has the file hold `rows`, those of metrics.jsonl. One that holds anything else, such as later rows, those of a
+  /// history that was given up, or none of a while without a table, is replaced.
+  void begin(std::span<const StepMetrics> rows);
   /// Writes one row and flushes it to the operating system.
   void append(const StepMetrics& metrics);
 
  private:
+  /// The cells of a row: those of columns_, then those of `fresh` columns, which are not among them.
+  std::vector<std::string> row_of(const StepMetrics& metrics, std::vector<std::string>& fresh) const;
   void add_columns(std::span<const std::string> names);
 
   std::vector<std::string> columns_;

@@ -211,10 +211,11 @@ Finding counsel_of_interrupted(const Measures& m) {
   const auto concern = concern_of(m);
   const std::string next = concern ? concern->text : outlook(m);
   if (!m.failure.empty()) {
-    return {
-        Tone::bad, "It failed",
-        fmt::format("It ended after {} with an error: {}. The same command would go on from the newest checkpoint. {}",
-                    where, m.failure, next)};
+    const char* again =
+        m.checkpoint_step ? "go on from the newest checkpoint" : "begin anew, since there is no whole checkpoint";
+    return {Tone::bad, "It failed",
+            fmt::format("It ended after {} with an error: {}. The same command would {}. {}", where, m.failure, again,
+                        next)};
   }
   const std::string lock =
       m.lock_age ? fmt::format(" Its lock was last renewed {} ago.", duration_text(*m.lock_age)) : "";
@@ -224,7 +225,9 @@ Finding counsel_of_interrupted(const Measures& m) {
         fmt::format("All {} are done; the same command writes the model.{} {}", counted(*m.total, "step"), lock, next)};
   }
   return {concern ? Tone::bad : Tone::watch, "Nobody trains it",
-          fmt::format("It ended at {}, and the same command continues it.{} {}", where, lock, next)};
+          fmt::format("It ended at {}, and the same command {}.{} {}", where,
+                      m.checkpoint_step ? "continues it" : "begins it anew, since there is no whole checkpoint", lock,
+                      next)};
 }
 
 Finding counsel_of(const Measures& m) {

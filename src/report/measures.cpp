@@ -53,6 +53,11 @@ std::optional<Interval> gap_at(const RunRecord& run, std::size_t at) {
   return Interval{loss - training->value, loss - training->high, loss - training->low};
 }
 
+/// The step that the run has reached: the last one that was logged, or a later one that its last start tells of.
+int64_t step_of(const RunRecord& run) {
+  return std::max(run.last_step(), run.usage.empty() ? int64_t{0} : run.usage.back().to);
+}
+
 std::optional<Validations> validations_of(const RunRecord& run) {
   constexpr std::size_t kRecent = 8;
   std::vector<int64_t> steps;
@@ -158,7 +163,7 @@ std::vector<int64_t> steps_of(const RunRecord& run) {
 }
 
 Measures measures_of(const RunRecord& run, double now) {
-  Measures measures{.step = run.last_step(), .total = run.total_steps()};
+  Measures measures{.step = step_of(run), .total = run.total_steps()};
   measure_folder(run, now, measures);
   measure_steps(run, measures);
   measure_speed(run, measures);

@@ -16,6 +16,16 @@ constexpr int64_t kMaxImages = int64_t{1} << 53;
 
 }  // namespace
 
+double passes_of(const std::vector<DataPeriod>& history, int64_t pass, int64_t images_seen, int64_t global_size) {
+  double passes = 0.0;
+  for (std::size_t i = 0; i + 1 < history.size(); ++i) {
+    const int64_t images = (history[i + 1].first_step - history[i].first_step) * global_size;
+    passes += static_cast<double>(images) / static_cast<double>(history[i].images);
+  }
+  return passes +
+         static_cast<double>(images_seen - history.back().first_step * global_size) / static_cast<double>(pass);
+}
+
 std::string text_of_earlier(const std::vector<DataPeriod>& history) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i + 1 < history.size(); ++i) {

@@ -19,6 +19,10 @@ struct DataPeriod {
   friend bool operator==(const DataPeriod&, const DataPeriod&) = default;
 };
 
+/// Passes over the training set after `images_seen` images in steps of `global_size`: over each set as it was, and over
+/// the newest one, of which a pass takes `pass` images: more than the set has where its parts have weights.
+double passes_of(const std::vector<DataPeriod>& history, int64_t pass, int64_t images_seen, int64_t global_size);
+
 /// "flowers, 1000 images, steps 1 to 500; ..." of all but the last one; "" if it is the only one.
 std::string text_of_earlier(const std::vector<DataPeriod>& history);
 

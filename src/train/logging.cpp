@@ -65,7 +65,9 @@ observe::StepMetrics Logging::metrics_of(const FinishedStep& step) const {
   metrics.data_wait_fraction = result.times.data_wait / result.times.seconds;
   metrics.comm_wait_fraction = result.times.comm_wait / result.times.seconds;
   note_memory(metrics);
-  if (epoch_images_) metrics.epoch = static_cast<double>(progress_.images_seen) / static_cast<double>(*epoch_images_);
+  if (epochs_.history != nullptr) {
+    metrics.epoch = passes_of(*epochs_.history, epochs_.pass, progress_.images_seen, global_size_);
+  }
   metrics.loss_quartiles = result.loss_quartiles;
   if (step.validated) {
     metrics.validation_loss = step.validated->loss;

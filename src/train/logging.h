@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <c10/core/Device.h>
 
@@ -15,6 +16,7 @@
 #include "run/runtime.h"
 #include "train/callback.h"
 #include "train/config.h"
+#include "train/data_history.h"
 #include "train/rank_log.h"
 #include "train/run_logs.h"
 
@@ -27,8 +29,11 @@ class Logging final : public Callback {
   /// Everything outlives this object.
   Logging(const observe::LoggingConfig& config, const config::Schema& schema, int64_t global_size,
           const engine::Progress& progress, c10::Device device, run::RunFolder& folder, const run::Runtime& runtime);
-  /// From now on the epoch is told, of a training set of so many images.
-  void count_epochs(int64_t images) { epoch_images_ = images; }
+  /// From now on the epoch is told: passes over the sets of `history`, which outlives this object and has one at least.
+  /// A pass over the newest one takes `pass` images.
+  void count_epochs(const std::vector<DataPeriod>& history, int64_t pass) {
+    epochs_ = {.history = &history, .pass = pass};
+  }
   /// The run continues from progress.step: later metrics are cut off. Collective.
   void begin();
 
@@ -45,7 +50,11 @@ class Logging final : public Callback {
   const observe::LoggingConfig& config_;
   const config::Schema& schema_;
   int64_t global_size_;
-  std::optional<int64_t> epoch_images_;
+  struct Epochs {
+    const std::vector<DataPeriod>* history = nullptr;  ///< null: the epoch is not told
+    int64_t pass = 0;
+  };
+  Epochs epochs_;
   const engine::Progress& progress_;
   c10::Device device_;
   comm::Communicator& world_;

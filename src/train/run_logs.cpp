@@ -14,7 +14,7 @@ void RunLogs::begin(const Start& start, const config::Schema& configuration) {
   observe::cut_back_pictures(files_, run_.samples(), start.step);
   if (start.csv) {
     table_.emplace(files_, run_.table());
-    table_->begin(start.step, observe::read_metrics(files_, run_.metrics()));
+    table_->begin(observe::read_metrics(files_, run_.metrics()));
   }
   if (!start.tensorboard) return;
   events_.emplace(files_, run_.events(), start.host, start.step + 1, base::unix_seconds);

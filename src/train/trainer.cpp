@@ -104,7 +104,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       samples_(task_, model_.unet, step_, driver_.folder(), supervision_, runtime),
       profiler_(step_, driver_.folder(), supervision_, runtime) {
   warn_of_keys(config_, log_);
-  logging_.count_epochs(task_.order.count());
+  logging_.count_epochs(task_.history, task_.order.count());
   validation_.watch(step_, model_.unet);
   for (Callback* callback : std::initializer_list<Callback*>{
            &profiler_, &training_set_, &facts_, &base_weights_, &mean_record_, &validation_, &history_,

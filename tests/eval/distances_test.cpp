@@ -128,6 +128,27 @@ TEST(Neighbours, AreThoseOfBruteForceAlsoAmongEqualPictures) {
   EXPECT_EQ(search.of(7, 1), (Neighbour{.distance = 0.0, .index = 1100}));
 }
 
+TEST(Neighbours, AreThoseOfBruteForceOfValuesFarFromZero) {
+  for (const double mean : {101325.0, -3e6, 1e-25}) {
+    const double scale = std::abs(mean) < 1.0 ? 1e-25 : 10.0;
+    const auto values = [&](uint64_t seed) { return (normals(700, 1100, seed) * scale + mean).to(at::kFloat); };
+    const at::Tensor references = values(15);
+    const at::Tensor queries = at::cat({values(16).slice(0, 0, 30), references.slice(0, 600, 630)});
+    NeighbourSearch search(queries, 2);
+    search_all(world(), search, references.size(0), rows_of(references).read);
+    for (int64_t q = 0; q < queries.size(0); ++q) {
+      const at::Tensor off = references.to(at::kDouble) - queries[q].to(at::kDouble);
+      const at::Tensor distances = (off / scale).square().sum(1).sqrt() * scale;
+      const auto [nearest, places] = distances.topk(2, 0, /*largest=*/false);
+      for (int64_t n = 0; n < 2; ++n) {
+        EXPECT_EQ(search.of(q, n).index, places[n].item<int64_t>()) << mean << ", query " << q;
+        EXPECT_NEAR(search.of(q, n).distance, nearest[n].item<double>(), 1e-9 * scale) << mean << ", query " << q;
+      }
+      if (q >= 30) EXPECT_EQ(search.of(q, 0), (Neighbour{.distance = 0.0, .index = 570 + q}));
+    }
+  }
+}
+
 TEST(Neighbours, TellCopiesFromNewPictures) {
   const at::Tensor train = normals(600, 8, 7).to(at::kFloat);
   const at::Tensor held_out = normals(300, 8, 8).to(at::kFloat);

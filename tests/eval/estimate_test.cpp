@@ -1,6 +1,7 @@
 // Intervals and verdicts against numbers that SciPy and NumPy give; the calls stand beside them.
 #include "eval/estimate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -60,6 +61,29 @@ TEST(Estimate, AShareOfAllOrNoneHasAnInterval) {
   EXPECT_EQ(share_of(std::vector<double>{1.0}).method, Method::none);
 }
 
+/// Wilson's interval in NumPy, with n = min(units, p (1 - p) / error²) and scipy.stats.t.ppf(0.975, degrees):
+/// s = q² / n; (p + s / 2 -+ sqrt(s p (1 - p) + s² / 4)) / (1 + s).
+TEST(Estimate, AShareStaysBetweenZeroAndOne) {
+  const Estimate most = share_of(std::vector<double>{0.0, 1.0, 1.0, 1.0});
+  EXPECT_NEAR(most.low, 0.13068958274668202, 1e-9);
+  EXPECT_NEAR(most.high, 0.9835703241564517, 1e-9);
+  EXPECT_EQ(most.method, Method::wilson);
+  // Three sets of 50 that all count: scipy.stats.binomtest(150, 150).proportion_ci(0.95, "wilson").
+  const Estimate all = share_of(std::vector<double>(50, 1.0));
+  const Estimate sets = wilson(over_sets(std::vector<Estimate>{all, all, all}));
+  EXPECT_NEAR(sets.low, 0.9750297556319235, 1e-12);
+  EXPECT_EQ(sets.high, 1.0);
+  EXPECT_EQ(sets.sets, 3);
+  // Two sets whose shares are further apart than their 40 samples tell: 0.9 and 0.7.
+  std::vector<double> a(40, 1.0);
+  std::vector<double> b = a;
+  std::fill_n(a.begin(), 4, 0.0);
+  std::fill_n(b.begin(), 12, 0.0);
+  const Estimate apart = wilson(over_sets(std::vector<Estimate>{share_of(a), share_of(b)}));
+  EXPECT_NEAR(apart.low, 0.057928943686420986, 1e-8);
+  EXPECT_NEAR(apart.high, 0.9961715225958985, 1e-8);
+}
+
 TEST(Estimate, SetsThatDifferMoreThanTheirErrorsWidenTheInterval) {
   Estimate a{.value = 1.0, .standard_error = 0.1, .low = 0.8, .high = 1.2, .degrees = 20.0, .units = 21};
   Estimate b = a;
@@ -112,6 +136,23 @@ TEST(Comparison, IsATestOfThePairs) {
   EXPECT_EQ(comparison.verdict, Verdict::a);
   EXPECT_EQ(paired(b, kNumbers).verdict, Verdict::b);
   EXPECT_EQ(paired(b, b).verdict, Verdict::none);
+}
+
+TEST(Comparison, ThereIsNoVerdictOnWhatIsNotFinite) {
+  const double infinite = HUGE_VAL;
+  const double unknown = std::nan("");
+  const Estimate difference{.value = infinite, .standard_error = unknown, .low = unknown, .high = unknown};
+  const Comparison comparison = compare(infinite, 1.0, difference);
+  EXPECT_TRUE(std::isnan(comparison.p_value));
+  EXPECT_EQ(comparison.verdict, Verdict::unknown);
+  // It is none of those that Holm's factors count.
+  std::vector<Comparison> comparisons = {comparison, {}, {}};
+  comparisons[1].p_value = 0.02;
+  comparisons[2].p_value = 0.5;
+  decide(comparisons);
+  EXPECT_EQ(comparisons[0].verdict, Verdict::unknown);
+  EXPECT_TRUE(std::isnan(comparisons[0].p_adjusted));
+  EXPECT_DOUBLE_EQ(comparisons[1].p_adjusted, 0.04);
 }
 
 TEST(Comparison, VerdictsAreThoseOfHolm) {

@@ -131,6 +131,24 @@ class Exact(unittest.TestCase):
             else:
                 self.near(row["sigmas"], by_samples)
 
+    def test_errors_are_over_conditions_and_blocks(self):
+        x = np.moveaxis(images(generate("u1", "4", 60, "--beta", 1.5)), -1, 1).astype(np.float32)
+        np.save(WORK / "once.npy", x)
+        np.save(WORK / "four-times.npy", x.repeat(4, axis=0))
+        options = ("--samples-hold", "stored")
+        once, four = evaluate(WORK / "once.npy", "u1,beta=1.5", *options), evaluate(WORK / "four-times.npy", "u1,beta=1.5", "--members", 4, *options, ranks=2)
+        for key, row in once.items():
+            self.near([four[key]["value"], four[key]["standard_error"]], [row["value"], row["standard_error"]], 1e-9)
+            self.assertEqual(four[key]["units"], 60)
+        ignored = evaluate(WORK / "four-times.npy", "u1,beta=1.5", "--unpaired", *options)
+        self.assertLess(ignored["plaquette", ""]["standard_error"], 0.6 * once["plaquette", ""]["standard_error"])
+        numbers = np.cos(x[:, 0] + np.roll(x[:, 1], -1, 2) - np.roll(x[:, 0], -1, 1) - x[:, 1]).astype(float).mean((1, 2))
+        rest = np.array([(numbers.sum() - block.sum()) / (60 - len(block)) for block in np.array_split(numbers, 12)])
+        blocks = evaluate(WORK / "once.npy", "u1,beta=1.5", "--block", 5, *options)
+        self.near(blocks["plaquette", ""]["standard_error"], np.sqrt(11 / 12 * np.square(rest - rest.mean()).sum()), 1e-5)
+        evaluate(WORK / "once.npy", "u1,beta=1.5", "--block", 31, *options, code=2)
+        evaluate(WORK / "once.npy", "u1,beta=1.5", "--members", 7, *options, code=3)
+
     def test_other_measurements(self):
         folder = generate("phi4", "5x4", 6, "--mass-squared", -0.4, "--lambda", 0.3)
         phi = images(folder)[..., 0]

@@ -95,14 +95,21 @@ class Fields(unittest.TestCase):
             self.assertEqual({key[0] for key in rows} - {key[0] for key in numbers}, {"quantile", "rank_chi2"})
             bias = rows["bias", ""]
             np.testing.assert_allclose(bias["sigmas"], bias["value"] / bias["standard_error"], rtol=1e-9)
-            self.check_ranks(rows, numbers)
+            self.check_ranks(rows, numbers, x64, y64, valid)
             self.check_quantiles(rows, x64[np.repeat(valid[:, None], MEMBERS, 1)])
+            for share in wanted.SHARES:
+                row = rows["quantile", f"{100 * share:g} %"]
+                of = lambda units: {"sigma": wanted.share_moved(x64[units][np.repeat(valid[units][:, None], MEMBERS, 1)], y64[units][valid[units]], row)}
+                moved, error = wanted.jackknife(of, [np.array([c]) for c in range(CONDITIONS)])["sigma"]
+                np.testing.assert_allclose(row["sigmas"], moved / error, rtol=1e-6)
 
-    def check_ranks(self, rows, numbers):
+    def check_ranks(self, rows, numbers, x, y, valid):
         shares = np.array([numbers["rank_share", r] for r in range(MEMBERS + 1)])
         statistic = MEMBERS * np.square(shares[:, 0] - 1 / (MEMBERS + 1)).sum() / np.square(shares[:, 1]).sum()
         np.testing.assert_allclose(rows["rank_chi2", ""]["value"], statistic, rtol=1e-6)
-        np.testing.assert_allclose(rows["rank_chi2", ""]["p_value"], scipy.stats.chi2.sf(statistic, MEMBERS), rtol=1e-6, atol=1e-12)
+        # Of all ways to have one of each condition be the truth; the program draws 9,999 of them.
+        p = wanted.exchange_p_value(x, y, valid)
+        self.assertLess(abs(rows["rank_chi2", ""]["p_value"] - p), 5 * np.sqrt(p * (1 - p) / 9999) + 2e-4)
 
     def check_quantiles(self, rows, values):
         for share in wanted.SHARES:
@@ -221,7 +228,53 @@ class Fields(unittest.TestCase):
     def test_an_ensemble_that_the_truth_is_always_beyond(self):
         far = write_ensemble("far", ensemble(1, 0.5, 100.0))
         test = self.rows(self.evaluate(far, "--data", write("truth", TRUTH), ranks=(1,)), "channel 0")["rank_chi2", ""]
-        self.assertEqual((test["value"], test["p_value"]), (None, 0.0))
+        # The truth itself alone is as far off, of 5 to the power 9 ways; the least that 9,999 draws can say.
+        self.assertEqual((test["value"], test["p_value"]), (None, 1e-4))
+
+    def test_quantiles_of_rain(self):
+        """Three quarters of the values are 0, in the data a few more than in the samples or a few less."""
+        random = np.random.default_rng(0)
+        rain = {}
+        for name, dry in (("x", 0.7519), ("y", 0.7481)):
+            values = 0.5 + random.gamma(1, 2, 200 * 256)
+            values[random.permutation(len(values))[: round(dry * len(values))]] = 0
+            rain[name] = values.reshape(200, 1, 16, 16).astype(np.float32)
+        for x, y in ("xy", "yx"):
+            np.save(WORK / "rain.npy", rain[x])
+            rows = self.rows(self.evaluate(WORK / "rain.npy", "--data", write("rain-truth", rain[y]), ranks=(1,)), "channel 0")
+            row = rows["quantile", "75 %"]
+            self.assertEqual((row["value"] == 0, row["reference"] == 0), (x == "x", x == "y"))
+            of_x, of_y = (wanted.share_up_to(rain[name].astype(float), row, of_each=True) for name in (x, y))
+            error = np.hypot(of_x.std(ddof=1), of_y.std(ddof=1)) / np.sqrt(200)
+            np.testing.assert_allclose(row["sigmas"], (of_y.mean() - of_x.mean()) / error, rtol=1e-6)
+            self.assertEqual(rows["quantile", "50 %"]["sigmas"], 0)
+            self.assertLess(abs(row["sigmas"]), 5)
+
+    def test_forecasts_without_spread_are_worse(self):
+        """The distance of their spread over skill from 1 is infinite, whichever condition is left out."""
+        data, x = write("truth", TRUTH), ensemble(1, 1.0)
+        good, same = write_ensemble("good", x), write_ensemble("same", x[:, :1].repeat(MEMBERS, 1))
+        verdicts = lambda *sets: [row for row in self.evaluate(sets[0], "--data", data, "--against", *sets[1:], ranks=(1,))["comparisons"]
+                                  if row["metric"] == "spread_skill"]  # fmt: skip
+        self.assertEqual([(row["verdict"], row["p_value"]) for row in verdicts(same, good)], [("B is better", 0.0)] * VARIABLES)
+        self.assertEqual([row["verdict"] for row in verdicts(good, same)], ["A is better"] * VARIABLES)
+        for sets in ((same, same), (good, good, same)):  # nobody knows what two infinite ones differ by, and one seed of two is no rule
+            for row in verdicts(*sets):
+                self.assertEqual((row["verdict"], row["p_value"], row["p_adjusted"]), ("no verdict", None, None))
+
+    def test_a_share_of_none_or_all_has_an_interval(self):
+        data = write("truth", TRUTH)
+        rows = self.rows(self.evaluate(write_ensemble("far", ensemble(1, 0.5, 100.0)), "--data", data, ranks=(1,)), "channel 0")
+        for name, level, count in (("share_above", "75 %", CONDITIONS), ("share_below", "5 %", 0)):
+            row, ends = rows[name, level], scipy.stats.binomtest(count, CONDITIONS).proportion_ci(0.95, "wilson")
+            np.testing.assert_allclose([row["value"], row["low"], row["high"]], [count / CONDITIONS, ends.low, ends.high], atol=1e-12)
+            self.assertEqual(row["method"], "wilson")
+
+    def test_of_several_sets_the_truth_is_held_against_each(self):
+        data, x = write("truth", TRUTH), ensemble(1, 0.9)
+        paths = [write_ensemble(f"one-{i}", x) for i in range(2)]
+        one, two = (self.rows(self.evaluate(*paths[: i + 1], "--data", data, ranks=(1,)), "channel 0")["rank_chi2", ""] for i in range(2))
+        self.assertAlmostEqual(two["p_value"], min(1, 2 * one["p_value"]), delta=1e-12)
 
     def test_one_condition_and_one_sample_have_no_errors(self):
         data = write("truth", TRUTH)

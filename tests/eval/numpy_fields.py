@@ -88,6 +88,29 @@ def paired(x, y, valid, thresholds):
     return numbers
 
 
+def share_up_to(values, row, of_each=False):
+    """The share of values up to the reference of a quantile's row, or below it where the row's value is."""
+    counted = values <= row["reference"] if row["value"] > row["reference"] else values < row["reference"]
+    return counted.reshape(len(values), -1).mean(1) if of_each else counted.mean()
+
+
+def share_moved(x, y, row):
+    return share_up_to(y, row) - share_up_to(x, row)
+
+
+def exchange_p_value(x, y, valid):
+    """How often the histogram of ranks is as far from a flat one where any of each condition is the truth: of all ways."""
+    fields = np.concatenate([y[:, None], x], 1)
+    places = fields.shape[1]
+    rank = fields.argsort(1).argsort(1)
+    counts = np.array([[[((rank[c, j] == r) & valid[c]).sum() for r in range(places)] for j in range(places)] for c in range(len(x))])
+    sums = np.zeros((1, places))
+    for of_condition in counts:
+        sums = (sums[:, None] + of_condition[None]).reshape(-1, places)
+    away = np.square(sums - sums.mean(1, keepdims=True)).sum(1)
+    return (away >= away[0] * (1 - 1e-9)).mean()  # the first way has the truth itself everywhere
+
+
 def jackknife(number, blocks):
     """{key: (value, standard error)} of a function of a list of units, whose blocks are left out in turn."""
     units = np.concatenate(blocks)

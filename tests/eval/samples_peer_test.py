@@ -203,6 +203,27 @@ class SamplesPeer(unittest.TestCase):
         self.assertLess(relative(find(self.result, "histogram_distance")["value"], wanted), 1e-3)  # 256 levels
         self.assertEqual(evaluate(*arguments, ranks=3), self.result)
 
+    def test_values_far_from_zero_lose_nothing(self):
+        """Pressures: exact copies are found among them, and their moments are those of SciPy."""
+        random = np.random.default_rng(9)
+        sets = {name: random.normal(101325, 10, (count, 1, 8, 8)).astype(np.float32) for name, count in (("p_train", 300), ("p_held", 60))}
+        sets["p_copies"] = sets["p_train"][:60]
+        for name, x in sets.items():
+            np.save(WORK / f"{name}.npy", x)
+        arguments = ["--data", WORK / "p_train.npy", "--held-out", WORK / "p_held.npy", "--metrics", "moments,neighbours"]
+        self.result = evaluate(WORK / "p_copies.npy", *arguments)
+        self.assertEqual(find(self.result, "nearest_distance")["value"], 0)
+        copies = find(self.result, "copies")
+        self.assertEqual((copies["value"], copies["high"]), (1, 1))
+        self.assertEqual(evaluate(WORK / "p_copies.npy", *arguments, ranks=3), self.result)
+        x = sets["p_copies"].astype(float).ravel()
+        for name, wanted in (("mean", x.mean()), ("deviation", x.std()), ("skewness", scipy.stats.skew(x)), ("kurtosis", scipy.stats.kurtosis(x, fisher=False))):
+            self.expect(wanted, name, tolerance=1e-8)
+        # Two sets of copies are no less sure than one.
+        copies = find(evaluate(WORK / "p_copies.npy", WORK / "p_copies.npy", *arguments), "copies")
+        low = scipy.stats.binomtest(120, 120).proportion_ci(0.95, "wilson").low
+        np.testing.assert_allclose([copies["value"], copies["low"], copies["high"]], [1, low, 1], atol=1e-12)
+
     def test_verdicts_of_kernel_distances_leave_out_the_data_they_share(self):
         random = np.random.default_rng(6)
         images = {"a": random.normal(0.4, 1, (60, 1, 4, 4)), "b": random.normal(0.6, 1, (60, 1, 4, 4)), "y": random.normal(0, 1, (30, 1, 4, 4))}

@@ -59,7 +59,7 @@ TEST_F(CsvLogTest, ARunThatContinuesCutsItsTableBack) {
   for (const int64_t step : {1, 2, 3, 4}) log.append(metrics_of(step));
   files_->open_append(file("m.csv"))->write("5,16");  // killed as it wrote
   CsvLog later(*files_, file("m.csv"));
-  later.begin(2, std::vector{metrics_of(1), metrics_of(2)});
+  later.begin(std::vector{metrics_of(1), metrics_of(2)});
   later.append(metrics_of(3));
   const auto lines = lines_of(read(file("m.csv")));
   ASSERT_EQ(lines.size(), 4);
@@ -70,16 +70,31 @@ TEST_F(CsvLogTest, ATableWithAGapIsMadeAnew) {
   CsvLog log(*files_, file("m.csv"));
   for (const int64_t step : {1, 3}) log.append(metrics_of(step));
   CsvLog later(*files_, file("m.csv"));
-  later.begin(3, std::vector{metrics_of(1), metrics_of(2), metrics_of(3)});
+  later.begin(std::vector{metrics_of(1), metrics_of(2), metrics_of(3)});
   later.append(metrics_of(4));
   const auto lines = lines_of(read(file("m.csv")));
   ASSERT_EQ(lines.size(), 5);
   for (const std::size_t row : {1U, 2U, 3U, 4U}) EXPECT_THAT(lines[row], StartsWith(fmt::format("{},", row)));
 }
 
+TEST_F(CsvLogTest, RowsOfAHistoryThatWasGivenUpGo) {
+  CsvLog log(*files_, file("m.csv"));
+  for (const int64_t step : {1, 2, 3}) log.append(metrics_of(step));
+  std::vector rows = {metrics_of(1), metrics_of(2)};
+  rows[1].loss = 7.25;  // what metrics.jsonl has of another history, of the same steps
+  CsvLog later(*files_, file("m.csv"));
+  later.begin(rows);
+  later.append(metrics_of(3));
+  const auto lines = lines_of(read(file("m.csv")));
+  ASSERT_EQ(lines.size(), 4);
+  EXPECT_THAT(lines[2], StartsWith("2,64,7.25,"));
+  later.begin({});
+  EXPECT_FALSE(files_->exists(file("m.csv")));
+}
+
 TEST_F(CsvLogTest, ATableThatBeginsLaterHasTheRowsBefore) {
   CsvLog log(*files_, file("m.csv"));
-  log.begin(2, std::vector{metrics_of(1), metrics_of(2)});
+  log.begin(std::vector{metrics_of(1), metrics_of(2)});
   log.append(metrics_of(3));
   EXPECT_EQ(lines_of(read(file("m.csv"))).size(), 4);
 }

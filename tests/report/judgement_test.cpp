@@ -115,12 +115,28 @@ TEST(Judgement, HowARunEnded) {
   Measures failed = measures_of(Phase::interrupted, Direction::falling);
   failed.failure = "step 501: the gradients hold a value that is not finite";
   expect_counsel(failed, {"It failed", Tone::bad}, failed.failure);
+  failed.checkpoint_step.reset();
+  expect_counsel(failed, {"It failed", Tone::bad}, "would begin anew, since there is no whole checkpoint");
   Measures unwritten = measures_of(Phase::interrupted, Direction::flat);
   unwritten.step = 1000;
   expect_counsel(unwritten, {"Its model is not written", Tone::watch}, "writes the model");
   Measures killed = measures_of(Phase::interrupted, Direction::flat);
   killed.lock_age = 3600.0;
   expect_counsel(killed, {"Nobody trains it", Tone::watch}, "renewed 60 min");
+  expect_counsel(killed, {"Nobody trains it", Tone::watch}, "the same command continues it");
+  killed.checkpoint_step.reset();
+  expect_counsel(killed, {"Nobody trains it", Tone::watch}, "the same command begins it anew");
+}
+
+TEST(Judgement, ARunHasReachedWhatItsLastStartTells) {
+  RunRecord run;
+  run.metrics.resize(1);
+  run.metrics.back().step = 40;
+  EXPECT_EQ(measures_of(run, 0.0).step, 40);
+  run.usage = {{.from = 0, .to = 47}};
+  EXPECT_EQ(measures_of(run, 0.0).step, 47);
+  run.usage.push_back({.from = 30, .to = 30});  // from an earlier checkpoint, with steps that were logged since
+  EXPECT_EQ(measures_of(run, 0.0).step, 40);
 }
 
 }  // namespace

@@ -20,6 +20,14 @@ TEST(DataHistory, IsReadAsItWasWritten) {
   EXPECT_EQ(text_of_earlier({history.front()}), "");
 }
 
+TEST(DataHistory, PassesAreThoseOverEachSetAsItWas) {
+  std::vector<DataPeriod> history = {{.images = 20, .name = "a", .content_hash = "12"}};
+  EXPECT_EQ(passes_of(history, 20, 24, 8), 24.0 / 20.0);
+  history.push_back({.first_step = 3, .first_epoch = 2, .images = 28, .name = "b", .content_hash = "34"});
+  EXPECT_EQ(passes_of(history, 28, 24, 8), 24.0 / 20.0);
+  EXPECT_EQ(passes_of(history, 28, 48, 8), 24.0 / 20.0 + 24.0 / 28.0);
+}
+
 TEST(DataHistory, ThatIsDamagedIsRefused) {
   for (const char* text : {"", "[]", "{}", "[1]", "[{}]", "[",
                            R"([{"first_step":-1,"first_epoch":0,"images":1,"name":"","content_hash":""}])",

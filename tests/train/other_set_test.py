@@ -53,6 +53,8 @@ class OtherSet(unittest.TestCase):
         lines = metrics(run)
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4, 5, 6])
         self.assertEqual(lines[-1]["images_seen"], 48)
+        passes = [8 * step / 20 if step <= 3 else 24 / 20 + 8 * (step - 3) / 28 for step in range(1, 7)]
+        self.assertEqual([line["epoch"] for line in lines], passes)
         card = (run / "model" / "README.md").read_text()
         self.assertIn("| training set | grown |", card)
         self.assertIn("| training sets before | first, 20 images, steps 1 to 3 |", card)
