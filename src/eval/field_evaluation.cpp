@@ -154,7 +154,7 @@ void study_theory(comm::Communicator& comm, Sets& sets, const std::vector<Ensemb
     if (progress) progress(done, total);
   };
   for (std::size_t i = 0; i < all.size(); ++i) {
-    // Of samples that are a draw like any other it is the data's images that go together.
+    // Blocks are those of the data where the samples are a draw like any other.
     const int64_t together = sets.data && ensembles[i].conditions.empty() ? 1 : block;
     auto& of_model = i < sets.a.size() ? evidence.a : evidence.b;
     of_model.push_back(measured(comm, *all[i], ensembles[i], together, theory, count));
