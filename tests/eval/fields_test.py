@@ -231,6 +231,22 @@ class Fields(unittest.TestCase):
         # The truth itself alone is as far off, of 5 to the power 9 ways; the least that 9,999 draws can say.
         self.assertEqual((test["value"], test["p_value"]), (None, 1e-4))
 
+    def test_ranks_of_a_perfect_model(self):
+        """Truth and members are draws from one distribution, with pixels that are alike."""
+        random, seen = np.random.default_rng(3), []
+        for _ in range(4):
+            shape = (CONDITIONS, MEMBERS + 1, VARIABLES)
+            fields = (280 + random.normal(size=(*shape, 1, 1)) + 0.3 * random.normal(size=(*shape, *SIDES))).astype(np.float32)
+            data, samples = write("truth-drawn", fields[:, 0]), write_ensemble("drawn", fields[:, 1:])
+            result = self.evaluate(samples, "--data", data, ranks=(1, 2))
+            for v in range(VARIABLES):
+                p = self.rows(result, f"channel {v}")["rank_chi2", ""]["p_value"]
+                x, y = fields[:, 1:, v].astype(float), fields[:, 0, v].astype(float)
+                exact = wanted.exchange_p_value(x, y, np.ones(y.shape, bool))
+                self.assertLess(abs(p - exact), 5 * np.sqrt(exact * (1 - exact) / 9999) + 2e-4)
+                seen.append(p)
+        self.assertGreater(np.mean(seen), 0.2)
+
     def test_quantiles_of_rain(self):
         """Three quarters of the values are 0, in the data a few more than in the samples or a few less."""
         random = np.random.default_rng(0)
