@@ -12,7 +12,7 @@ namespace ddpm::eval {
 namespace {
 
 constexpr int64_t kDraws = 9999;
-/// The seed of draws; those from 0 to ExchangeSums::kMostOthers are for equal values.
+/// The seed of draws; those of equal values are the numbers of the candidates, 0 and above.
 constexpr uint64_t kSeed = 1000;
 
 /// How far a histogram is from a flat one.
@@ -36,7 +36,12 @@ bool can_reject(int64_t blocks, std::size_t candidates) {
 
 }  // namespace
 
-std::size_t ExchangeSums::others() const { return std::min(static_cast<std::size_t>(members), kMostOthers); }
+std::size_t ExchangeSums::others() const {
+  constexpr std::size_t kFewest = 3;
+  constexpr std::size_t kMost = 31;
+  constexpr std::size_t kNumbers = 2048;  // of the table, about
+  return std::min(static_cast<std::size_t>(members), std::clamp(kNumbers / ranks(), kFewest, kMost));
+}
 
 void ExchangeSums::add(std::span<const float> x, std::size_t stride, std::span<const float> y,
                        std::span<const uint8_t> valid, const EnsembleSums::Ties& ties, std::span<double> sums) const {

@@ -22,11 +22,9 @@
 
 namespace ddpm::eval {
 
-/// Where a table of histograms lies: the ranks that the truth, and each of up to kMostOthers members in its place, has
-/// among all others.
+/// Where a table of histograms lies: the ranks that the truth, and each of some members in its place, has among all
+/// others. The members are 31 at most, and fewer of large ensembles, whose histograms have many ranks.
 struct ExchangeSums {
-  static constexpr std::size_t kMostOthers = 31;
-
   std::size_t first = 0;
   int64_t members = 1;
 
