@@ -19,12 +19,12 @@
 namespace ddpm::eval {
 namespace {
 
-constexpr int64_t kQueryBlock = 1024;  // queries whose products with a block of references are in memory at once
-constexpr int64_t kSpare = 3;          // references beyond those that are kept, which rounding may have put behind
-constexpr int64_t kColumns = 1024;     // numbers of each picture that a product in float32 adds up
-/// Error of a squared distance, over the squared lengths of both centred pictures: sums of kColumns products in float32
-/// are off by kColumns roundings of the sum of magnitudes at most, and centred values by one each.
-constexpr double kRounding = static_cast<double>(kColumns + 16) * 0x1p-24;
+constexpr int64_t kQueryBlock = 1024;    // queries whose products with a block of references are in memory at once
+constexpr int64_t kSpare = 3;            // references beyond those that are kept, which rounding may have put behind
+constexpr int64_t kAddedColumns = 1024;  // numbers of each picture that a product in float32 adds up
+/// Error of a squared distance, over the squared lengths of both centred pictures: sums of kAddedColumns products in
+/// float32 are off by kAddedColumns roundings of the sum of magnitudes at most, and centred values by one each.
+constexpr double kRounding = static_cast<double>(kAddedColumns + 16) * 0x1p-24;
 /// What products that are too small for float32 lose, for each number of a picture.
 constexpr double kUnderflow = 0x1p-123;
 
@@ -49,7 +49,7 @@ std::span<const float> row_of(const at::Tensor& rows, int64_t row) {
 /// Calls `use(begin, end)` for the columns that one product adds up.
 template <typename Use>
 void for_each_part(int64_t width, const Use& use) {
-  for (int64_t begin = 0; begin < width; begin += kColumns) use(begin, std::min(begin + kColumns, width));
+  for (int64_t begin = 0; begin < width; begin += kAddedColumns) use(begin, std::min(begin + kAddedColumns, width));
 }
 
 /// Some columns less their centre, which loses no more than a rounding of each difference.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "plan/report.h"
 #include "plan/sizes.h"
@@ -304,10 +305,10 @@ TEST(Report, JsonHoldsTheGivenArrangementAtTheTop) {
 }
 
 TEST(Report, Numbers) {
-  EXPECT_EQ(grouped(0), "0");
-  EXPECT_EQ(grouped(999), "999");
-  EXPECT_EQ(grouped(1000), "1,000");
-  EXPECT_EQ(grouped(113673219), "113,673,219");
+  EXPECT_EQ(base::grouped(0), "0");
+  EXPECT_EQ(base::grouped(999), "999");
+  EXPECT_EQ(base::grouped(1000), "1,000");
+  EXPECT_EQ(base::grouped(113673219), "113,673,219");
   EXPECT_EQ(size_text(0), "-");
   EXPECT_EQ(size_text(3 << 20), "3.00 MiB");
   EXPECT_EQ(size_text(int64_t{100} << 30), "100 GiB");
