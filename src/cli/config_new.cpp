@@ -153,7 +153,7 @@ plan::Request request_for(const Starter& starter, const data::ImageFormat& image
   train::Configuration configuration;
   configuration.load_text(toml_of(starter), "the new configuration");
   return plan::plan_request(configuration.values(), configuration.values().model, image,
-                            {.bytes = static_cast<int64_t>(image.bytes())},
+                            plan::StoredSizes::whole(static_cast<int64_t>(image.bytes())),
                             {.nodes = starter.arrangement.nodes,
                              .ranks_per_node = starter.arrangement.ranks_per_node,
                              .machine = options.machine,
@@ -189,6 +189,10 @@ std::optional<Candidate> best_layout(plan::Request request, int64_t& least) {
   return best;
 }
 
+plan::StarterSize model_size(const NewArguments& options, bool on_host) {
+  return options.model.value_or(on_host ? plan::StarterSize::small : plan::StarterSize::medium);
+}
+
 /// The layout in the memory that there is, for which blocks are computed again in the backward pass where nothing else
 /// suffices.
 void choose_layout(Starter& starter, const data::ImageFormat& image, const NewArguments& options, bool on_host) {
@@ -203,28 +207,28 @@ void choose_layout(Starter& starter, const data::ImageFormat& image, const NewAr
       return;
     }
   }
+  const bool alone = starter.arrangement.ranks() == 1;
+  const bool small = model_size(options, on_host) == plan::StarterSize::small;
   throw base::ConfigError(
-      "a rank needs {} even with micro_size = 1, zero_stage = 3 and activation_checkpointing = \"blocks\", but has {}; "
-      "wanted: a smaller model (--model small) or more memory, or for large images parallel.spatial_size, which cuts "
-      "them over ranks",
-      plan::size_text(least), plan::size_text(limit));
+      "a rank needs {} even with micro_size = 1{} and activation_checkpointing = \"blocks\", but has {}; wanted: "
+      "{}more memory, or for large images parallel.spatial_size, which cuts them over {}",
+      plan::size_text(least), alone ? "" : ", zero_stage = 3", plan::size_text(limit),
+      small ? "" : "a smaller model (--model small) or ", alone ? "more ranks" : "ranks");
 }
 
 Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
   const data::ImageFormat image = dataset.image();
-  Starter starter{
-      .images = {.path = *options.data,
-                 .count = dataset.size(),
-                 .height = image.height,
-                 .width = image.width,
-                 .channels = image.channels,
-                 .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
-                 .float32 = image.dtype == base::DType::f32,
-                 .depth = image.depth},
-      .model = plan::starter_model(
-          options.model.value_or(on_host ? plan::StarterSize::small : plan::StarterSize::medium), image.sides()),
-      .run_directory = "runs/" + base::Path(*options.output).stem().string(),
-      .steps = options.steps};
+  Starter starter{.images = {.path = *options.data,
+                             .count = dataset.size(),
+                             .height = image.height,
+                             .width = image.width,
+                             .channels = image.channels,
+                             .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
+                             .float32 = image.dtype == base::DType::f32,
+                             .depth = image.depth},
+                  .model = plan::starter_model(model_size(options, on_host), image.sides()),
+                  .run_directory = "runs/" + base::Path(*options.output).stem().string(),
+                  .steps = options.steps};
   auto& a = starter.arrangement;
   a.nodes = *options.nodes;
   a.ranks_per_node = *options.gpus_per_node;

@@ -58,11 +58,12 @@ void choose_machine(const train::Config& config, Context& context, plan::PlanPla
 }
 
 /// Throws ConfigError where no number of nodes can run the configuration.
-void expect_some(const std::vector<plan::Candidate>& all, const plan::PlanPlace& place) {
+void expect_some(const plan::Request& request, const std::vector<plan::Candidate>& all, const plan::PlanPlace& place) {
   if (std::ranges::any_of(all, [](const auto& candidate) { return candidate.refusal.empty(); })) return;
-  throw base::ConfigError(
-      "--nodes {} --gpus-per-node {}: {} run this configuration: {}", place.nodes, place.ranks_per_node,
-      place.nodes == 1 ? "one node cannot" : "no number of nodes up to that can", all.front().refusal);
+  throw base::ConfigError("--nodes {} --gpus-per-node {}: {} run this configuration: {}", place.nodes,
+                          place.ranks_per_node,
+                          place.nodes == 1 ? "one node cannot" : "no number of nodes up to that can",
+                          plan::in_own_stage(request, all, all.front().arrangement.nodes).refusal);
 }
 
 /// A GPU that is too old for bf16 refuses it in training as well.
@@ -103,7 +104,7 @@ void run_plan(PlanArguments options, Context& context) {
     }
     request = plan::plan_request(config, subject.model, subject.image, subject.stored, options.place);
     all = plan::candidates(request);
-    expect_some(all, options.place);
+    expect_some(request, all, options.place);
   });
   if (options.meshes) {
     const auto set = plan::arrangement_of(config, options.place.nodes, options.place.ranks_per_node).parallelism;

@@ -22,7 +22,7 @@ Subject expected_subject(const nn::UNet2DConfig& model, const data::Path& path) 
   if (!problem.empty()) throw base::ConfigError("model.sample_size: {}", problem);
   return {.model = model,
           .image = {.height = size.height, .width = size.width, .channels = model.out_channels, .depth = size.depth},
-          .stored = {.bytes = size.rows() * size.width * model.in_channels}};
+          .stored = plan::StoredSizes::whole(size.rows() * size.width * model.in_channels)};
 }
 
 }  // namespace
@@ -44,8 +44,9 @@ Subject find_subject(const train::Config& config, const Context& context) {
   data::Dataset dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
   comm::agree(world, [&] {
     const train::FittedModel fitted = train::fitted_model(config, dataset);
-    subject = {
-        .model = fitted.unet, .image = fitted.patch.window, .stored = plan::StoredSizes::of(config, fitted, dataset)};
+    subject = {.model = fitted.unet,
+               .image = fitted.patch.window,
+               .stored = plan::StoredSizes::of(config, fitted.patch, dataset)};
   });
   dataset.close(world);
   return subject;

@@ -114,11 +114,15 @@ data::ImageWindows Windows::to_read() const {
   return read;
 }
 
-std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
-                                                  const data::Dataset& dataset) {
-  const bool worth = windows.tiled() || data::is_worth_windows(patch.whole, patch.window, dataset.has_checksums());
+std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch, bool has_checksums) {
+  const bool worth = windows.tiled() || data::is_worth_windows(patch.whole, patch.window, has_checksums);
   if (!windows.cuts() || !worth) return std::nullopt;
   return windows.to_read();
+}
+
+std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
+                                                  const data::Dataset& dataset) {
+  return windows_to_read(windows, patch, dataset.has_checksums());
 }
 
 at::Tensor places_of(std::span<const at::Tensor> coordinates, std::span<const int64_t> sides) {

@@ -76,6 +76,8 @@ class Windows {
 
 /// What is read of the images of a set in place of whole ones: tiles, and windows where images are large; nothing:
 /// whole images are read, and windows are cut out of them on the device.
+std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch, bool has_checksums);
+/// The same of a set that is open.
 std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
                                                   const data::Dataset& dataset);
 

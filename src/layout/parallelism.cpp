@@ -133,6 +133,33 @@ std::string reproducible_islands(const Parallelism& p, int64_t /*ranks*/) {
                           "what copies that are updated on their own make together depends on their number");
 }
 
+/// The key by which all ranks share one copy, and what would make several of it.
+struct OneCopy {
+  std::string key;
+  std::string wanted;
+};
+
+/// Ranks that see different images share the copy.
+OneCopy copy_of_shards(const Parallelism& p, int64_t images) {
+  if (!p.dp_shard_size) {
+    return {.key = p.dp_replicate_size ? fmt::format("dp_replicate_size = {}", *p.dp_replicate_size)
+                                       : fmt::format("zero_stage = {}", p.zero_stage),
+            .wanted = fmt::format("set parallel.dp_replicate_size to a divisor of {} above 1", images)};
+  }
+  return {.key = fmt::format("dp_shard_size = {}", *p.dp_shard_size),
+          .wanted = fmt::format("set it to a smaller divisor of {}{}", images,
+                                p.dp_replicate_size ? " and take parallel.dp_replicate_size out" : "")};
+}
+
+/// Parts or stages share it, of which more ranks would make others, unless the keys have those join this one.
+OneCopy copy_of_cuts(const Parallelism& p, int64_t ranks) {
+  const bool join = p.dp_replicate_size || (p.zero_stage > 0 && !p.dp_shard_size);
+  return {.key = p.tensor_size > 1 ? fmt::format("tensor_size = {}", p.tensor_size)
+                                   : fmt::format("pipeline_size = {}", p.pipeline_size),
+          .wanted = join ? fmt::format("take {} ranks with parallel.dp_replicate_size = 2", 2 * ranks)
+                         : fmt::format("take {} ranks or more", 2 * ranks)};
+}
+
 // One copy of several ranks would only be moved as if it were the average of several. That of one rank may be what is
 // left of more, and goes on.
 std::string islands_of_one_copy(const Parallelism& p, int64_t ranks) {
@@ -140,19 +167,12 @@ std::string islands_of_one_copy(const Parallelism& p, int64_t ranks) {
   const std::vector<Degree> degrees = p.degrees(ranks);
   const int64_t copies = std::ranges::find(degrees, Axis::island, &Degree::axis)->ranks;
   const int64_t shard = std::ranges::find(degrees, Axis::shard, &Degree::axis)->ranks;
-  if (copies != 1) return "";
-  for (const auto& [key, parts] :
-       {std::pair("dp_shard_size", shard), {"tensor_size", p.tensor_size}, {"pipeline_size", p.pipeline_size}}) {
-    if (parts == 1) continue;
-    const bool may_be_several = p.data_parallel_size(ranks) > 1;
-    return fmt::format(
-        "parallel.sync_every = {} with parallel.{} = {}: all ranks share one copy, which has nothing to be averaged "
-        "with; {}, or parallel.sync_every = 0",
-        p.sync_every, key, parts,
-        may_be_several ? std::string("set parallel.dp_replicate_size to 2 or more")
-                       : fmt::format("take {} ranks or more", 2 * ranks));
-  }
-  return "";
+  if (copies != 1 || (shard == 1 && p.tensor_size == 1 && p.pipeline_size == 1)) return "";
+  const OneCopy one = shard > 1 ? copy_of_shards(p, p.data_parallel_size(ranks)) : copy_of_cuts(p, ranks);
+  return fmt::format(
+      "parallel.sync_every = {} with parallel.{}: all ranks share one copy, which has nothing to be averaged with; {}, "
+      "or parallel.sync_every = 0",
+      p.sync_every, one.key, one.wanted);
 }
 
 // Whole weights are where forward and backward run; only stage 3 has a copy of its own to put elsewhere.
@@ -249,6 +269,21 @@ std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks)
 
 std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism) {
   return lines_of(parallelism, /*ranks=*/1, /*that_depend_on_ranks=*/false);
+}
+
+std::string islands_refusal(const Parallelism& parallelism, int64_t ranks) {
+  if (parallelism.sync_every == 0) return "";
+  for (const auto refuse : {cuts_do_not_divide, shards_do_not_multiply, islands_of_one_copy}) {
+    if (std::string refusal = refuse(parallelism, ranks); !refusal.empty()) return refusal;
+  }
+  return "";
+}
+
+std::string uneven_batch(const Parallelism& parallelism, int64_t ranks) {
+  const int64_t images = parallelism.data_parallel_size(ranks);
+  if (!cuts_divide(parallelism, ranks) || parallelism.global_size % images == 0) return "";
+  return fmt::format("batch.global_size = {} does not divide over {}; wanted: a multiple of {}",
+                     parallelism.global_size, parallelism.viewers(ranks), images);
 }
 
 std::string state_of_one(const Parallelism& parallelism, int64_t ranks) {

@@ -66,6 +66,12 @@ struct Parallelism {
 std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks);
 /// Returns the refusals that no other number of ranks would lift.
 std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism);
+/// Which of the refusals says that there is no number of islands; "" where there is one, and without
+/// parallel.sync_every.
+std::string islands_refusal(const Parallelism& parallelism, int64_t ranks);
+/// Why no micro-batch would let the ranks have equal shares of a batch; "" where one does, and where tiles, parts and
+/// stages do not divide the ranks, which is another refusal.
+std::string uneven_batch(const Parallelism& parallelism, int64_t ranks);
 /// What a run is told whose ZeRO stage shares nothing, since its ranks see the same images: "" where there is no such.
 std::string state_of_one(const Parallelism& parallelism, int64_t ranks);
 /// What a run is told that has parallel.sync_every and one island: "" where there is no such.

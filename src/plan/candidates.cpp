@@ -34,10 +34,8 @@ std::optional<int64_t> given_shard_size(layout::Parallelism given, int64_t ranks
   return layout::Mesh(degrees, ranks).degree(layout::Axis::shard);
 }
 
-/// Why `a` cannot have the islands of the given arrangement; "" if it can.
+/// Why `a` cannot have the islands of the given arrangement, which has a number of them; "" if it can.
 std::string islands_refusal(const Arrangement& given, const Arrangement& a) {
-  const std::vector<layout::Degree> degrees = given.parallelism.degrees(given.ranks());
-  if (std::string none = layout::Mesh::refusal(degrees, given.ranks()); !none.empty()) return none;
   const int64_t islands = given.islands();
   const int64_t images = a.data_parallel_size();
   const layout::Parallelism& asked = a.parallelism;
@@ -83,16 +81,21 @@ Candidate refused(const Arrangement& arrangement, std::string why) {
   return candidate;
 }
 
+/// Why no micro-batch lets ranks share the batch, or the configuration's islands; "" where one does.
+std::string refusal_of(const Arrangement& given, const Arrangement& a) {
+  if (std::string none = layout::islands_refusal(given.parallelism, given.ranks()); !none.empty()) return none;
+  if (std::string uneven = layout::uneven_batch(a.parallelism, a.ranks()); !uneven.empty()) return uneven;
+  return a.parallelism.sync_every > 0 ? islands_refusal(given, a) : "";
+}
+
 /// One of stages_of().
 Candidate best_of_stage(const Request& request, Arrangement arrangement, int64_t stage) {
   layout::Parallelism& asked = arrangement.parallelism;
   asked.zero_stage = stage;
   if (stage < 3 && asked.offload == layout::Offload::parameters) asked.offload = layout::Offload::optimizer;
   asked.micro_size = fitting_micro_size(asked.global_size / arrangement.data_parallel_size(), asked.micro_size);
-  if (asked.sync_every > 0) {
-    if (std::string why = islands_refusal(request.given, arrangement); !why.empty()) {
-      return refused(arrangement, std::move(why));
-    }
+  if (std::string why = refusal_of(request.given, arrangement); !why.empty()) {
+    return refused(arrangement, std::move(why));
   }
   std::optional<Candidate> best;
   for (const int64_t size : shard_sizes(request, arrangement)) {
@@ -150,6 +153,14 @@ std::vector<Candidate> candidates(const Request& request) {
     std::ranges::move(stages_of(request, arrangement), std::back_inserter(all));
   }
   return all;
+}
+
+const Candidate& in_own_stage(const Request& request, const std::vector<Candidate>& all, int64_t nodes) {
+  const auto found = std::ranges::find_if(all, [&](const Candidate& c) {
+    return c.arrangement.nodes == nodes && c.arrangement.parallelism.zero_stage == request.given.parallelism.zero_stage;
+  });
+  if (found != all.end()) return *found;
+  return *std::ranges::find(all, nodes, [](const Candidate& c) { return c.arrangement.nodes; });
 }
 
 const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes) {

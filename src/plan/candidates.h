@@ -51,6 +51,8 @@ std::vector<Candidate> stages_of(const Request& request, const Arrangement& arra
 /// Nodes 1, 2, 4, ... and the given number, each with stages_of(). The global batch stays.
 std::vector<Candidate> candidates(const Request& request);
 
+/// Returns, on `nodes` nodes, of which `all` has some, the configuration's own stage, or the first that there is.
+const Candidate& in_own_stage(const Request& request, const std::vector<Candidate>& all, int64_t nodes);
 /// Returns the lowest stage that fits on `nodes` nodes, or null. Higher stages save memory only; where there is enough
 /// of it, their communication is not worth its price.
 const Candidate* plainest(const std::vector<Candidate>& all, int64_t nodes);

@@ -277,7 +277,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     model = train::fitted_model(config, dataset);
     train::expect_drawable(config, model);
     const bool on_host = config.run.device != device::DeviceChoice::cuda;
-    request = plan_request(config, model.unet, model.patch.window, StoredSizes::of(config, model, dataset),
+    request = plan_request(config, model.unet, model.patch.window, StoredSizes::of(config, model.patch, dataset),
                            {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
   });
   train::settle_set(configuration, dataset, model, at::kCPU, runtime);
@@ -292,6 +292,9 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   text += batch_text(arrangement) + state_text(request.model, arrangement);
   text += "\nWho owns what\n" + owners_text(request.model, arrangement);
   text += "\nMemory of a rank\n" + memory_text(given.memory);
+  if (arrangement.held_bytes > 0 && !arrangement.on_device) {
+    text += "  data.hold is shared as if all ranks were on one host; `ddpm plan` knows of --nodes\n";
+  }
   text += "\nCommunication of a rank in one step\n" + traffic_text(given.traffic);
   dataset.close(world);
   return text;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -11,7 +10,6 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "base/text_table.h"
-#include "layout/batch_layout.h"
 #include "nn/unet2d.h"
 #include "parallel/unit_flow.h"
 #include "plan/report.h"
@@ -90,29 +88,44 @@ std::vector<std::array<int64_t, 3>> cuts_of(const nn::UNet2DConfig& model, int64
   return cuts;
 }
 
-/// The stage with the shortest step among those that fit, or a lower one that takes little longer.
-std::optional<Candidate> best_stage(const Request& request) {
-  std::vector<Candidate> stages = stages_of(request, request.given);
-  if (const Candidate* best = fastest(stages, request.given.nodes)) return *best;
-  std::erase_if(stages, [](const Candidate& c) { return !c.refusal.empty(); });
-  if (stages.empty()) return std::nullopt;
-  return *std::ranges::min_element(stages, {}, [](const Candidate& c) { return c.memory.total(); });
-}
+/// What all meshes have in common.
+struct Searched {
+  const nn::UNet2DConfig& model;
+  const data::ImageFormat& image;
+  const StoredSizes& stored;
+  const PlanPlace& place;
+  int64_t process_bytes = 0;  ///< as a plan of one mesh has it: what the search itself takes is not a rank's
 
-/// Whether the images of a batch are dealt evenly.
-bool deals_batch(const train::Config& config, int64_t ranks) {
-  const layout::Parallelism p = run::parallelism_of(config);
-  return layout::BatchLayout::refusal(p.global_size, /*micro_size=*/1, p.data_parallel_size(ranks)).empty();
-}
-
-/// Nothing for channels or images that cannot be cut so.
-std::optional<Request> request_for(const train::Config& config, const nn::UNet2DConfig& model,
-                                   const data::ImageFormat& image, const StoredSizes& stored, const PlanPlace& place) {
-  try {
+  [[nodiscard]] int64_t ranks() const { return place.nodes * place.ranks_per_node; }
+  [[nodiscard]] Request request(const train::Config& config) const {
     return plan_request(config, model, image, stored, place);
-  } catch (const base::ConfigError&) {
-    return std::nullopt;
   }
+};
+
+/// The stage with the shortest step among those that fit, or a lower one that takes little longer; the configuration's
+/// own where all are refused.
+Candidate best_stage(const Request& request) {
+  const std::vector<Candidate> stages = stages_of(request, request.given);
+  if (const Candidate* best = fastest(stages, request.given.nodes)) return *best;
+  const auto by_memory = [](const Candidate& c) { return std::pair(!c.refusal.empty(), c.memory.total()); };
+  const Candidate& least = *std::ranges::min_element(stages, {}, by_memory);
+  return least.refusal.empty() ? least : in_own_stage(request, stages, request.given.nodes);
+}
+
+/// The plan of one mesh; with a refusal where a batch cannot be dealt, or channels or images not be cut so.
+Candidate plan_mesh(const train::Config& config, const Searched& searched) {
+  Candidate refused;
+  refused.refusal = layout::uneven_batch(run::parallelism_of(config), searched.ranks());
+  if (!refused.refusal.empty()) return refused;
+  Request request;
+  try {
+    request = searched.request(config);
+  } catch (const base::ConfigError& error) {
+    refused.refusal = error.what();
+    return refused;
+  }
+  request.process_bytes = searched.process_bytes;
+  return best_stage(request);
 }
 
 std::string tiles_text(const std::vector<int64_t>& cuts) { return fmt::format("{}", fmt::join(cuts, " × ")); }
@@ -132,34 +145,47 @@ std::vector<std::string> row_of(const PlannedMesh& mesh) {
           c.fits ? "yes" : "no"};
 }
 
-/// Those meshes that the configuration can be trained on with its own activation checkpointing.
-std::vector<PlannedMesh> meshes_as_configured(const train::Config& config, const nn::UNet2DConfig& model,
-                                              const data::ImageFormat& image, const StoredSizes& stored,
-                                              const PlanPlace& place) {
-  std::vector<PlannedMesh> meshes;
-  const int64_t ranks = place.nodes * place.ranks_per_node;
+/// The configuration with nothing cut, and with as many islands: another number would be another training. Throws
+/// ConfigError where it has no number of them.
+train::Config uncut(const train::Config& config, const data::ImageFormat& image, const PlanPlace& place) {
+  const Arrangement given = arrangement_of(config, place.nodes, place.ranks_per_node);
+  const std::string none = layout::islands_refusal(given.parallelism, given.ranks());
+  if (!none.empty()) throw base::ConfigError("{}", none);
   train::Config asked = config;
   asked.parallel.dp_shard_size.reset();
   asked.parallel.dp_replicate_size.reset();
-  const int64_t islands = arrangement_of(config, place.nodes, place.ranks_per_node).islands();
-  if (islands > 0) asked.parallel.dp_replicate_size = islands;  // another number would be another training
+  const int64_t islands = given.islands();
+  if (islands > 0) asked.parallel.dp_replicate_size = islands;
   asked.parallel.pipeline_size = 1;
   asked.parallel.stage_units.clear();
   asked.parallel.spatial_size = square_cuts(image, 1);
   asked.parallel.tensor_size = 1;
-  (void)plan_request(asked, model, image, stored, place);  // throws what no cut mends
-  for (const auto& [stages, tiles, parts] : cuts_of(model, ranks)) {
+  return asked;
+}
+
+/// Those meshes that `asked`, which is uncut, can be trained on with its own activation checkpointing. Throws
+/// ConfigError where there is none, for the reason that the first one has, which cuts nothing.
+std::vector<PlannedMesh> meshes_of(train::Config asked, const Searched& searched) {
+  std::vector<PlannedMesh> meshes;
+  std::string reason;
+  for (const auto& [stages, tiles, parts] : cuts_of(searched.model, searched.ranks())) {
     asked.parallel.pipeline_size = stages;
     asked.parallel.tensor_size = parts;
-    for (std::vector<int64_t>& way : ways_to_cut(image, tiles)) {
+    for (std::vector<int64_t>& way : ways_to_cut(searched.image, tiles)) {
       asked.parallel.spatial_size = std::move(way);
-      if (!deals_batch(asked, ranks)) continue;
-      const auto request = request_for(asked, model, image, stored, place);
-      if (!request) continue;
-      if (auto best = best_stage(*request)) {
-        meshes.push_back({asked.parallel.spatial_size, config.parallel.activation_checkpointing, std::move(*best)});
+      Candidate best = plan_mesh(asked, searched);
+      if (best.refusal.empty()) {
+        meshes.push_back({asked.parallel.spatial_size, asked.parallel.activation_checkpointing, std::move(best)});
+      } else if (reason.empty()) {
+        reason = best.refusal;
       }
     }
+  }
+  if (meshes.empty()) {
+    throw base::ConfigError(
+        "--nodes {} --gpus-per-node {}: no mesh of these ranks, with tiles that are square or strips of rows, can run "
+        "this configuration: {}",
+        searched.place.nodes, searched.place.ranks_per_node, reason);
   }
   std::ranges::stable_sort(meshes, {}, [](const PlannedMesh& mesh) {
     const Candidate& c = mesh.candidate;
@@ -174,19 +200,17 @@ std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UN
                                        const data::ImageFormat& image, const StoredSizes& stored,
                                        const PlanPlace& place) {
   constexpr auto kLeastMemory = parallel::ActivationCheckpointing::blocks;
-  std::vector<PlannedMesh> meshes = meshes_as_configured(config, model, image, stored, place);
-  const bool any_fits = !meshes.empty() && meshes.front().candidate.fits;
-  if (any_fits || config.parallel.activation_checkpointing == kLeastMemory) return meshes;
-  train::Config recomputing = config;
-  recomputing.parallel.activation_checkpointing = kLeastMemory;
-  return meshes_as_configured(recomputing, model, image, stored, place);
+  train::Config asked = uncut(config, image, place);
+  Searched searched{.model = model, .image = image, .stored = stored, .place = place};
+  searched.process_bytes = searched.request(asked).process_bytes;  // throws what no cut mends
+  std::vector<PlannedMesh> meshes = meshes_of(asked, searched);
+  if (meshes.front().candidate.fits || asked.parallel.activation_checkpointing == kLeastMemory) return meshes;
+  asked.parallel.activation_checkpointing = kLeastMemory;
+  return meshes_of(asked, searched);
 }
 
 std::string text_of(const std::vector<PlannedMesh>& meshes, const layout::Parallelism& set) {
   constexpr std::size_t kShown = 12;
-  if (meshes.empty()) {
-    return "No mesh of these ranks, with tiles that are square or strips of rows, can run the configuration.\n";
-  }
   base::TextTable table;
   table.add({"stages", "tiles", "parts", "ZeRO/S", "data", "micro", "memory", "step", "eff.", "fits"});
   for (std::size_t i = 0; i < std::min(kShown, meshes.size()); ++i) table.add(row_of(meshes[i]));

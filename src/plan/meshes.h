@@ -22,7 +22,7 @@ struct PlannedMesh {
 /// The meshes that fit first, faster ones before slower ones, then the others by memory. Numbers of stages, tiles and
 /// parts divide the ranks; tiles are about as high as wide, or strips. With parallel.sync_every all have as many
 /// islands as `config` has. Where none fits, all are those with activation_checkpointing = "blocks". Throws ConfigError
-/// as plan_request(), and where that number is not defined.
+/// as plan_request(), where `config` has no number of islands, and where no mesh can run it: there is one at least.
 std::vector<PlannedMesh> search_meshes(const train::Config& config, const nn::UNet2DConfig& model,
                                        const data::ImageFormat& image, const StoredSizes& stored,
                                        const PlanPlace& place);

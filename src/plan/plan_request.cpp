@@ -97,9 +97,8 @@ Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t r
           .saves_while_training = saves_while_training(config)};
 }
 
-StoredSizes StoredSizes::of(const train::Config& config, const train::FittedModel& fitted,
-                            const data::Dataset& dataset) {
-  StoredSizes stored{.bytes = train::bytes_read(fitted, dataset)};
+StoredSizes StoredSizes::of(const train::Config& config, const denoise::Patch& patch, const data::Dataset& dataset) {
+  StoredSizes stored{.bytes = train::bytes_read(patch, dataset)};
   for (const data::Field& field : dataset.info().fields) {
     for (const data::Variable& variable : field.variables) {
       if (variable.transform.has_grid()) stored.grid_points += variable.transform.grid->points();
@@ -107,6 +106,10 @@ StoredSizes StoredSizes::of(const train::Config& config, const train::FittedMode
   }
   if (config.data.hold) stored.held_bytes = dataset.size() * static_cast<int64_t>(dataset.block_bytes());
   return stored;
+}
+
+StoredSizes StoredSizes::whole(int64_t bytes) {
+  return {.bytes = [bytes](const layout::Tiling&) { return bytes; }};
 }
 
 Request plan_request(const train::Config& config, const nn::UNet2DConfig& model, const data::ImageFormat& image,
@@ -130,10 +133,10 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   if (regression) {
     add_mean_model(*regression, image, request.given.parallelism.micro_size, tiling, !place.on_host, request.model);
   }
-  request.model.image_bytes = stored.bytes;
+  request.model.image_bytes = stored.bytes(tiling);
   request.model.grid_points = stored.grid_points;
   request.model.workspace_share = workspace_share(place.on_host);
-  request.given.read_ahead_bytes = read_ahead_bytes(config, stored.bytes, request.given);
+  request.given.read_ahead_bytes = read_ahead_bytes(config, request.model.image_bytes, request.given);
   request.given.held_bytes = (stored.held_bytes + place.ranks_per_node - 1) / place.ranks_per_node;
   const int threads =
       device::threads_per_rank(static_cast<int>(config.run.threads_per_rank), static_cast<int>(place.ranks_per_node));

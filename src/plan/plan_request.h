@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/dataset.h"
 #include "data/format.h"
+#include "denoise/patch.h"
+#include "layout/tiling.h"
 #include "plan/candidates.h"
 #include "train/config.h"
-#include "train/fitted_model.h"
 
 namespace ddpm::plan {
 
@@ -29,11 +31,15 @@ struct PlanPlace {
 
 /// What training holds of a set.
 struct StoredSizes {
-  int64_t bytes = 0;        ///< size of one whole image and of what is read with it
+  /// Size of what is read of one image and with it, where images are cut into such tiles.
+  std::function<int64_t(const layout::Tiling&)> bytes = {};
   int64_t grid_points = 0;  ///< points of all variables whose transform is a grid
   int64_t held_bytes = 0;   ///< size of the whole set, where data.hold has a node keep it; 0 otherwise
 
-  static StoredSizes of(const train::Config& config, const train::FittedModel& fitted, const data::Dataset& dataset);
+  /// Needs the set no more.
+  static StoredSizes of(const train::Config& config, const denoise::Patch& patch, const data::Dataset& dataset);
+  /// Without a set: whole images of so many bytes.
+  static StoredSizes whole(int64_t bytes);
 };
 
 /// `model` fits images of `image`: its sample_size is theirs; with data.patch they are windows. Throws ConfigError for

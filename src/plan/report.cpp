@@ -62,9 +62,8 @@ std::vector<std::string> row_of(const Candidate& c, double unit, bool limited) {
   return row;
 }
 
-std::string wrapped(const std::string& text) {
-  constexpr std::size_t kWidth = 96;
-  return base::wrapped(text, kWidth, /*first=*/0, /*indent=*/4);
+std::string wrapped(const std::string& text, std::size_t indent = 4) {
+  return base::wrapped(text, /*width=*/96, /*first=*/0, indent);
 }
 
 /// Returns the place of `note` in `notes`, counted from 1, and adds it if it is missing.
@@ -116,16 +115,18 @@ std::string enumerated(const std::vector<std::string>& words) {
 }
 
 /// The numbers of nodes that no stage can run on: those whose ranks cannot have equal shares of the batch in one line,
-/// every other one with its reason.
+/// every other one with the reason that the configuration's own stage has.
 std::string unplanned_text(const Request& request, const std::vector<Candidate>& all) {
   std::vector<int64_t> uneven;
   std::string others;
   for (const Candidate& c : all) {
     if (c.arrangement.parallelism.zero_stage != 0 || runs_on(all, c.arrangement.nodes)) continue;
-    if (c.arrangement.parallelism.global_size % c.arrangement.data_parallel_size() != 0) {
-      uneven.push_back(c.arrangement.nodes);
+    const Arrangement& a = c.arrangement;
+    if (a.data_parallel_size() == a.ranks() && a.parallelism.global_size % a.ranks() != 0) {
+      uneven.push_back(a.nodes);
     } else {
-      others += wrapped(fmt::format("Not planned: {}: {}", counted(c.arrangement.nodes, "node"), c.refusal));
+      others += wrapped(
+          fmt::format("Not planned: {}: {}", counted(a.nodes, "node"), in_own_stage(request, all, a.nodes).refusal));
     }
   }
   if (uneven.empty()) return others.empty() ? "" : others + "\n";
@@ -171,7 +172,10 @@ std::string nothing_fits_text(const Request& request, const std::vector<Candidat
   const layout::Parallelism& p = request.given.parallelism;
   std::vector<std::string> ways;
   if (p.micro_size > 1) ways.emplace_back("a smaller batch.micro_size");
-  if (!request.given.mixed_precision) ways.emplace_back("precision.mixed_precision = \"bf16\"");
+  if (!request.given.mixed_precision) {
+    ways.push_back(
+        fmt::format("precision.mixed_precision = \"{}\"", base::name_of(usual_precision(request.machine.name))));
+  }
   if (request.model.checkpointing != parallel::ActivationCheckpointing::blocks) {
     ways.emplace_back("parallel.activation_checkpointing = \"blocks\"");
   }
@@ -179,8 +183,12 @@ std::string nothing_fits_text(const Request& request, const std::vector<Candidat
     ways.emplace_back("parallel.offload = \"optimizer\"");
   }
   // ZeRO shares the state over more ranks; images are no smaller for them.
-  if (4 * (m.weights + m.master + m.gradients + m.moments + m.averages) > m.total()) ways.emplace_back("more nodes");
-  ways.emplace_back("tiles of images, stages or parts of blocks, which --meshes compares");
+  const bool alone = request.given.ranks() == 1;
+  if (!alone && 4 * m.model_state() > m.total()) ways.emplace_back("more nodes");
+  ways.push_back(fmt::format("{}tiles of images, stages or parts of blocks, which --meshes compares",
+                             !alone                    ? ""
+                             : request.given.on_device ? "more GPUs for "
+                                                       : "more ranks for "));
   return wrapped(fmt::format("Nothing fits: the least is {} per rank, {} of it activations. What needs less: {}.",
                              size_text(m.total()), size_text(m.activations), enumerated(ways)));
 }
@@ -229,10 +237,10 @@ std::string toml_of(const Arrangement& a) {
 }
 
 std::vector<std::string> keys_in_the_way(const layout::Parallelism& set, const layout::Parallelism& chosen) {
-  const bool unshared = chosen.zero_stage == 0 && (set.dp_shard_size || set.dp_replicate_size);
+  const bool unshared = chosen.zero_stage == 0;
   std::vector<std::string> keys;
-  if (unshared) keys.emplace_back("dp_shard_size");
-  if (unshared || (set.dp_replicate_size && !chosen.dp_replicate_size)) keys.emplace_back("dp_replicate_size");
+  if (set.dp_shard_size && unshared) keys.emplace_back("dp_shard_size");
+  if (set.dp_replicate_size && (unshared || !chosen.dp_replicate_size)) keys.emplace_back("dp_replicate_size");
   if (!set.stage_units.empty() && chosen.stage_units.empty()) keys.emplace_back("stage_units");
   return keys;
 }
@@ -286,6 +294,11 @@ std::string islands_text(const Arrangement& arrangement) {
                      grouped(arrangement.islands()));
 }
 
+std::vector<std::string> warnings_of(const Request& request) {
+  if (!configured(request).refusal.empty()) return {};
+  return layout::warnings(request.given.parallelism, request.given.ranks());
+}
+
 std::string text_of(const Request& request, const std::vector<Candidate>& all) {
   const ModelSizes& model = request.model;
   std::string text =
@@ -294,6 +307,7 @@ std::string text_of(const Request& request, const std::vector<Candidate>& all) {
                       request.given.parallelism.micro_size);
   text += pipeline_text(request.given);
   text += islands_text(request.given);
+  for (const std::string& line : warnings_of(request)) text += wrapped("Warning  " + line, /*indent=*/9);
   text += machine_text(request.machine, request.given.mixed_precision);
   if (request.limit_bytes) text += fmt::format("Limit    {} per rank\n", size_text(*request.limit_bytes));
   text += fmt::format("\n{}\n{}", table_text(request, all), unplanned_text(request, all));

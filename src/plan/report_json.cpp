@@ -61,6 +61,7 @@ base::OrderedJson json_of(const Request& request, const std::vector<Candidate>& 
                          {"forward_flops_per_image", request.model.forward_flops},
                          {"backward_flops_per_image", request.model.backward_flops},
                          {"given", json_of(given)},
+                         {"warnings", warnings_of(request)},
                          {"communication", json_of(given.traffic, request.machine)},
                          {"machine", request.machine.name}};
   base::OrderedJson rows = base::OrderedJson::array();

@@ -1,22 +1,40 @@
 #include "plan/step_time.h"
 
 #include <algorithm>
-#include <iterator>
-#include <set>
 
 #include "plan/memory.h"
 
 namespace ddpm::plan {
 namespace {
 
-/// The groups along `axes`, as that of rank 0 lies on the nodes. Where it has more ranks on one node than on another,
-/// all that it says goes over the network.
+/// How many of `ranks`, which ascend, each node has that has any of them; 1 where one has more than another.
+int64_t ranks_on_each_node(const std::vector<int64_t>& ranks, int64_t ranks_per_node) {
+  int64_t each = 0;
+  for (auto first = ranks.begin(); first != ranks.end();) {
+    const int64_t end = (*first / ranks_per_node + 1) * ranks_per_node;
+    const auto last = std::find_if(first, ranks.end(), [end](int64_t rank) { return rank >= end; });
+    if (each != 0 && last - first != each) return 1;
+    each = last - first;
+    first = last;
+  }
+  return each;
+}
+
+/// The groups along `axes`, as the one lies on the nodes that has fewest ranks on each: all wait for the slowest. Where
+/// it has more ranks on one node than on another, all that it says goes over the network.
 Group group_along(const Arrangement& a, layout::Axes axes) {
-  const std::vector<int64_t> ranks = a.mesh().ranks(0, axes);
-  std::set<int64_t> nodes;
-  for (const int64_t rank : ranks) nodes.insert(rank / a.ranks_per_node);
-  const int64_t local = ranks.size() % nodes.size() == 0 ? std::ssize(ranks) / std::ssize(nodes) : 1;
-  return {.nodes = std::ssize(ranks) / local, .local = local, .sharers = a.ranks_per_node / local};
+  const layout::Mesh mesh = a.mesh();
+  const int64_t size = mesh.degree(axes);
+  if (a.nodes == 1 || size == 1) return {.nodes = 1, .local = size};
+  int64_t local = size;
+  std::vector<int64_t> far(static_cast<std::size_t>(a.nodes));  // ranks of each node that talk to others
+  for (int64_t group = 0; group < mesh.size() / size; ++group) {
+    const std::vector<int64_t> ranks = mesh.ranks(group, axes);
+    if (ranks.front() / a.ranks_per_node == ranks.back() / a.ranks_per_node) continue;
+    local = std::min(local, ranks_on_each_node(ranks, a.ranks_per_node));
+    for (const int64_t rank : ranks) ++far[static_cast<std::size_t>(rank / a.ranks_per_node)];
+  }
+  return {.nodes = size / local, .local = local, .sharers = std::max<int64_t>(1, std::ranges::max(far) / local)};
 }
 
 struct Volumes {

@@ -104,21 +104,24 @@ FittedModel fitted_model(const Config& config, const data::Dataset& dataset) {
 
 namespace {
 
-std::optional<data::ImageWindows> read_of(const FittedModel& fitted, const data::Dataset& dataset) {
-  const denoise::Windows windows(fitted.patch, 0, base::Stream::patch, at::kCPU, {},
-                                 {.pixels = fitted.tiling.cut_pixels(0)});
-  return denoise::windows_to_read(windows, fitted.patch, dataset);
+std::optional<data::ImageWindows> read_of(const denoise::Patch& patch, const layout::Tiling& tiling,
+                                          bool has_checksums) {
+  const denoise::Windows windows(patch, 0, base::Stream::patch, at::kCPU, {}, {.pixels = tiling.cut_pixels(0)});
+  return denoise::windows_to_read(windows, patch, has_checksums);
 }
 
 }  // namespace
 
 bool reads_windows(const FittedModel& fitted, const data::Dataset& dataset) {
-  return read_of(fitted, dataset).has_value();
+  return read_of(fitted.patch, fitted.tiling, dataset.has_checksums()).has_value();
 }
 
-int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset) {
-  const auto read = read_of(fitted, dataset);
-  return static_cast<int64_t>(read ? read->block_bytes(dataset.fields()) : dataset.block_bytes());
+std::function<int64_t(const layout::Tiling&)> bytes_read(const denoise::Patch& patch, const data::Dataset& dataset) {
+  return [patch, fields = dataset.fields(), whole = dataset.block_bytes(),
+          has_checksums = dataset.has_checksums()](const layout::Tiling& tiling) {
+    const auto read = read_of(patch, tiling, has_checksums);
+    return static_cast<int64_t>(read ? read->block_bytes(fields) : whole);
+  };
 }
 
 }  // namespace ddpm::train

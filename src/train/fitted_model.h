@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "data/dataset.h"
@@ -20,8 +21,9 @@ struct FittedModel {
 
 /// Whether windows or tiles are read in place of whole images.
 bool reads_windows(const FittedModel& fitted, const data::Dataset& dataset);
-/// Bytes that are read and held for one image: those of its window, or of its largest tile, where these are read.
-int64_t bytes_read(const FittedModel& fitted, const data::Dataset& dataset);
+/// Bytes that are read and held for one image that is cut into tiles: those of its window, or of its largest tile,
+/// where these are read. The function needs the set no more.
+std::function<int64_t(const layout::Tiling&)> bytes_read(const denoise::Patch& patch, const data::Dataset& dataset);
 
 /// How parallel.spatial_size cuts images like `image`, of which `model` is trained; one number cuts the rows. Throws
 /// ConfigError where it cannot.

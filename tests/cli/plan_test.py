@@ -127,6 +127,54 @@ class Plan(Planned):
         self.assertIn("and take parallel.stage_units out.", self.plan(staged, 1, 4, "--meshes").stdout)
         self.assertNotIn("take parallel.", self.plan(self.config(), 1, 4, "--meshes").stdout)
 
+    def test_a_mesh_reads_its_own_tiles_and_holds_no_more_than_its_plan(self):
+        fields = fresh("fields")
+        ddpm("data", "generate", "grf", "--output", fields, "--count", 4, "--size", 128, "--shards", 1)
+        reading = {"dataset": fields, "train": {"steps": 1000}, "data": {"prefetch": 512}, "model": {"in_channels": 1, "out_channels": 1}}
+        for given in ([1], [4, 1]):
+            config = self.config("reading", batch={"global_size": 8, "micro_size": 2}, parallel={"spatial_size": given}, **reading)
+            words = ("--machine", "cpu", "--json")
+            peaks = {}
+            for mesh in json.loads(self.plan(config, 1, 4, "--meshes", *words).stdout)["meshes"]:
+                if mesh["pipeline_size"] * mesh["tensor_size"] > 1:
+                    continue
+                keys = {"spatial_size": mesh["spatial_size"], "zero_stage": mesh["zero_stage"]}
+                set_so = self.config("mesh", batch={"global_size": 8, "micro_size": mesh["micro_size"]}, parallel=keys, **reading)
+                told = json.loads(self.plan(set_so, 1, 4, *words).stdout)["peak_memory_bytes"]
+                self.assertAlmostEqual(mesh["peak_memory_bytes"], told, delta=8 << 20, msg=str((given, mesh)))
+                peaks[tuple(mesh["spatial_size"])] = mesh["peak_memory_bytes"]
+            self.assertGreater(peaks[(1,)] - peaks[(4, 1)], 32 << 20)
+
+    def test_no_mesh_is_proposed_for_what_training_refuses(self):
+        config = self.config(batch={"global_size": 8, "micro_size": 2})
+
+        def refused(words, per_node, *keys):
+            for more in ((), ("--json",)):
+                self.refused(2, words, "plan", config, "--nodes", 1, "--gpus-per-node", per_node, "--meshes", *keys, *more)
+
+        islands = ("--parallel.sync_every", 4)
+        stage = ("--parallel.zero_stage", 1)
+        refused(["no mesh of these ranks", "batch.global_size = 8 does not divide over 6 ranks; wanted: a multiple of 6"], 6, *islands)
+        refused(["parallel.zero_stage = 1: all ranks share one copy"], 8, *islands, *stage)
+        for keys in ((*stage, "--parallel.dp_shard_size", 8), ("--parallel.spatial_size", "[2,2]")):
+            lines = self.refused(2, [], "train", config, "--dry-run", "--world", 6, "--batch.micro_size", 1, "--batch.global_size", 12,
+                                 *islands, *keys)  # fmt: skip
+            refused([lines[0].removeprefix("ddpm: error: ")], 6, *islands, *keys)
+            self.refused(2, [lines[0].removeprefix("ddpm: error: ")], "plan", config, "--nodes", 1, "--gpus-per-node", 6, *islands, *keys)
+
+    def test_a_refusal_is_that_of_the_configuration_s_own_stage(self):
+        config = self.config(batch={"global_size": 8, "micro_size": 2})
+        self.refused(2, ["one node cannot run this configuration: batch.global_size = 8 does not divide over 6 ranks"],
+                     "plan", config, "--nodes", 1, "--gpus-per-node", 6, "--parallel.zero_stage", 1,
+                     "--parallel.sync_every", 4, "--parallel.dp_replicate_size", 2)  # fmt: skip
+
+    def test_warns_of_what_a_start_warns_of(self):
+        config = self.config(parallel={"spatial_size": 4, "zero_stage": 3})
+        self.assertIn("so that nothing is", self.plan(config, 1, 4).stdout)
+        warnings = json.loads(self.plan(config, 1, 4, "--json").stdout)["warnings"]
+        self.assertEqual(len(warnings), 1)
+        self.assertIn(warnings[0], ddpm("train", config, "--dry-run", "--world", 4).stdout)
+
     def test_people_get_a_table_and_the_keys_to_set(self):
         process = self.plan(self.config(batch={"global_size": 64, "micro_size": 4}), 4, 2, "--memory-gib", 8)
         self.assertIn("ZeRO", process.stdout)
@@ -204,7 +252,7 @@ class Plan(Planned):
 
     def test_refusals(self):
         config = self.config()
-        self.refused(2, ["--nodes 3 --gpus-per-node 3: no number of nodes up to that can run", "ranks = 2 × 3 = 6"], "plan", config, "--nodes", 3, "--gpus-per-node", 3)
+        self.refused(2, ["--nodes 3 --gpus-per-node 3: no number of nodes up to that can run", "over 3 ranks; wanted: a multiple of 3"], "plan", config, "--nodes", 3, "--gpus-per-node", 3)
         offload = self.config("offload", parallel={"offload": "parameters"})
         self.refused(2, ["only stage 3"], "plan", offload, "--nodes", 1, "--gpus-per-node", 2)
         self.refused(2, ["machine.tflop"], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine.tflop", 1)
@@ -225,6 +273,13 @@ class DryRun(Planned):
         process = ddpm("train", self.config(), "--dry-run", ranks=2)
         self.assertIn("2 ranks × 2 images × 2 accumulation steps", process.stdout)
         self.assertEqual(process.stdout.count("accumulation steps"), 1)
+
+    def test_says_that_held_images_are_shared_as_on_one_host(self):
+        words = "data.hold is shared as if all ranks were on one host"
+        on_host = ("train", self.config(), "--dry-run", "--run.device", "cpu")
+        self.assertIn(words, ddpm(*on_host, "--world", 2, "--data.hold", "true").stdout)
+        self.assertNotIn(words, ddpm(*on_host, "--world", 2).stdout)
+        self.assertNotIn(words, ddpm(*on_host, "--data.hold", "true").stdout)
 
     def test_finds_the_checkpoint_that_training_would_go_on_from(self):
         config = self.config("resumed", train={"steps": 2}, checkpoint={"every_steps": 1})
@@ -320,7 +375,12 @@ class ConfigNew(Planned):
         new = ("config", "new", "--output", fresh("refused.toml"))
         self.refused(3, ["nowhere"], *new, "--data", WORK / "nowhere")
         self.refused(2, ["batch.global_size = 7"], *new, "--data", self.dataset, "--global-batch", 7, "--gpus-per-node", 2)
-        self.refused(2, ["micro_size = 1"], *new, "--data", self.dataset, "--memory-gib", 0.001)
+        small = (*new, "--data", self.dataset, "--memory-gib", 0.001, "--machine", "cpu")
+        line = self.refused(2, ["micro_size = 1 and activation_checkpointing", "wanted: more memory", "over more ranks"], *small)[0]
+        self.assertNotIn("--model small", line)
+        self.assertNotIn("zero_stage", line)
+        self.refused(2, ["zero_stage = 3", "a smaller model (--model small) or more memory", "over ranks"], *small,
+                     "--model", "medium", "--gpus-per-node", 2)  # fmt: skip
 
     def asked(self, answers, *arguments):
         return subprocess.run(

@@ -109,10 +109,9 @@ TEST(Parallelism, CutsThatDoNotDivideTheRanksAreOneRefusal) {
 }
 
 TEST(Parallelism, IslandsAreMoreThanOneCopyOfSeveralRanks) {
-  EXPECT_EQ(
-      refusal_of({.zero_stage = 1, .global_size = 4, .sync_every = 3}, 4),
-      "parallel.sync_every = 3 with parallel.dp_shard_size = 4: all ranks share one copy, which has nothing to be "
-      "averaged with; set parallel.dp_replicate_size to 2 or more, or parallel.sync_every = 0");
+  EXPECT_EQ(refusal_of({.zero_stage = 1, .global_size = 4, .sync_every = 3}, 4),
+            "parallel.sync_every = 3 with parallel.zero_stage = 1: all ranks share one copy, which has nothing to be "
+            "averaged with; set parallel.dp_replicate_size to a divisor of 4 above 1, or parallel.sync_every = 0");
   EXPECT_THAT(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 2),
               testing::StartsWith("parallel.sync_every = 3 with parallel.tensor_size = 2: all ranks share one copy"));
   EXPECT_THAT(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 2),
@@ -120,6 +119,59 @@ TEST(Parallelism, IslandsAreMoreThanOneCopyOfSeveralRanks) {
   EXPECT_EQ(refusal_of({.global_size = 4, .tensor_size = 2, .sync_every = 3}, 4), "accepted");
   EXPECT_EQ(refusal_of({.zero_stage = 1, .global_size = 4, .dp_replicate_size = 2, .sync_every = 3}, 4), "accepted");
   EXPECT_EQ(refusal_of({.global_size = 4, .sync_every = 3}), "accepted");  // what is left of several
+}
+
+TEST(Parallelism, WhatIsSaidOfOneCopyIsAcceptedWhenFollowed) {
+  const auto wanted = [](const Parallelism& p, int64_t ranks) {
+    const std::string why = refusal_of(p, ranks);
+    EXPECT_THAT(why, testing::StartsWith("parallel.sync_every = 3 with parallel.")) << why;
+    const std::string before = "averaged with; ";
+    const std::size_t first = why.find(before) + before.size();
+    return why.substr(first, why.find(", or parallel.sync_every") - first);
+  };
+  Parallelism p{.zero_stage = 1, .global_size = 8, .dp_shard_size = 4, .sync_every = 3};
+  EXPECT_EQ(wanted(p, 4), "set it to a smaller divisor of 4");
+  p.dp_replicate_size = 1;
+  EXPECT_EQ(wanted(p, 4), "set it to a smaller divisor of 4 and take parallel.dp_replicate_size out");
+  p = {.zero_stage = 1, .global_size = 8, .dp_shard_size = 2, .sync_every = 3};
+  EXPECT_EQ(refusal_of(p, 4), "accepted");
+
+  p = {.zero_stage = 1, .global_size = 8, .dp_replicate_size = 1, .sync_every = 3};
+  EXPECT_THAT(refusal_of(p, 4), testing::HasSubstr("with parallel.dp_replicate_size = 1: "));
+  EXPECT_EQ(wanted(p, 4), "set parallel.dp_replicate_size to a divisor of 4 above 1");
+
+  p = {.zero_stage = 1, .global_size = 8, .tensor_size = 4, .sync_every = 3};
+  EXPECT_EQ(wanted(p, 4), "take 8 ranks with parallel.dp_replicate_size = 2");
+  EXPECT_NE(refusal_of(p, 8), "accepted");
+  p.dp_replicate_size = 2;
+  EXPECT_EQ(refusal_of(p, 8), "accepted");
+  p.dp_replicate_size = 1;
+  p.zero_stage = 0;
+  EXPECT_EQ(wanted(p, 4), "take 8 ranks with parallel.dp_replicate_size = 2");
+  p.dp_replicate_size.reset();
+  EXPECT_EQ(wanted(p, 4), "take 8 ranks or more");
+  EXPECT_EQ(refusal_of(p, 8), "accepted");
+}
+
+TEST(Parallelism, TheNumberOfIslandsIsRefusedAsTrainingRefusesIt) {
+  EXPECT_EQ(islands_refusal({.zero_stage = 1, .global_size = 8, .dp_shard_size = 8}, 6), "") << "there are no islands";
+  EXPECT_EQ(islands_refusal({.zero_stage = 1, .global_size = 8, .dp_shard_size = 8, .sync_every = 4}, 6),
+            "parallel.dp_shard_size = 8 for 6 ranks; wanted: a divisor of 6");
+  EXPECT_EQ(islands_refusal({.global_size = 8, .tiles = 4, .sync_every = 4}, 6),
+            "parallel.spatial_size of 4 tiles: 4 ranks see the same images, of 6 ranks; wanted: a multiple of 4");
+  EXPECT_THAT(islands_refusal({.zero_stage = 1, .global_size = 8, .sync_every = 4}, 8),
+              testing::HasSubstr("all ranks share one copy"));
+  EXPECT_EQ(islands_refusal({.global_size = 8, .micro_size = 2, .sync_every = 4}, 8), "")
+      << "a smaller micro-batch does";
+}
+
+TEST(Parallelism, ABatchIsUnevenWhateverTheMicroBatch) {
+  EXPECT_EQ(uneven_batch({.global_size = 8, .micro_size = 2}, 8), "");
+  EXPECT_EQ(uneven_batch({.global_size = 8}, 6),
+            "batch.global_size = 8 does not divide over 6 ranks; wanted: a multiple of 6");
+  EXPECT_EQ(uneven_batch({.global_size = 16, .micro_size = 16, .tensor_size = 2}, 6),
+            "batch.global_size = 16 does not divide over 3 groups of 2 parts; wanted: a multiple of 3");
+  EXPECT_EQ(uneven_batch({.global_size = 16, .tiles = 4}, 6), "") << "that the tiles do not divide is another refusal";
 }
 
 TEST(Parallelism, OnlyStage3HasWeightsToOffload) {

@@ -185,15 +185,49 @@ TEST(Candidates, FewerRanksThanIslandsAreGivenUp) {
   }
 }
 
+TEST(Candidates, WhatCannotRunSaysTheReasonOfItsOwnStage) {
+  Request request = request_of(1, 6, 8);
+  request.given.parallelism.zero_stage = 1;
+  request.given.parallelism.dp_replicate_size = 2;
+  request.given.parallelism.sync_every = 4;
+  const std::string uneven = "batch.global_size = 8 does not divide over 6 ranks; wanted: a multiple of 6";
+  EXPECT_EQ(in_own_stage(request, candidates(request), 1).refusal, uneven);
+  request.given.parallelism.global_size = 12;
+  request.given.parallelism.dp_replicate_size = 4;
+  EXPECT_EQ(in_own_stage(request, candidates(request), 1).refusal,
+            "parallel.dp_replicate_size = 4 for 6 ranks; wanted: a divisor of 6");
+}
+
+TEST(Candidates, IslandsThatTrainingRefusesAreRefusedInItsWords) {
+  Request request = request_of(2, 4);
+  request.given.parallelism.zero_stage = 1;
+  request.given.parallelism.sync_every = 4;
+  for (const Candidate& c : candidates(request)) {
+    EXPECT_NE(c.refusal.find("with parallel.zero_stage = 1: all ranks share one copy"), std::string::npos) << c.refusal;
+  }
+  request.given.parallelism.dp_shard_size = 16;
+  for (const Candidate& c : candidates(request)) {
+    EXPECT_EQ(c.refusal, "parallel.dp_shard_size = 16 for 8 ranks; wanted: a divisor of 8");
+  }
+}
+
+TEST(Candidates, ARefusalShowsNoMicroBatchThatNobodySet) {
+  Request request = request_of(1, 6, 16);
+  request.given.parallelism.micro_size = 16;
+  request.given.parallelism.tensor_size = 2;
+  EXPECT_EQ(candidates(request).front().refusal,
+            "batch.global_size = 16 does not divide over 3 groups of 2 parts; wanted: a multiple of 3");
+}
+
 TEST(Report, SaysWhichKeysToTakeOut) {
   Request request = request_of(1, 2);
   const auto advice = [&] { return text_of(request, candidates(request)); };
   EXPECT_EQ(advice().find("dp_shard_size"), std::string::npos);
   request.given.parallelism.dp_shard_size = 2;
-  EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
+  EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size out."), std::string::npos) << advice();
   request.given.parallelism.dp_shard_size.reset();
   request.given.parallelism.dp_replicate_size = 2;
-  EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_shard_size"), std::string::npos) << advice();
+  EXPECT_NE(advice().find("zero_stage = 0\n\nand take parallel.dp_replicate_size out."), std::string::npos) << advice();
 }
 
 TEST(Report, NamesTheKeysThatContradictWhatIsChosen) {
@@ -203,10 +237,12 @@ TEST(Report, NamesTheKeysThatContradictWhatIsChosen) {
   const layout::Parallelism staged{.dp_replicate_size = 2, .stage_units = {3, 9}};
   EXPECT_EQ(keys_to_take_out(plain, sharing), "");
   EXPECT_EQ(keys_to_take_out(sharing, sharing), "");
-  EXPECT_EQ(keys_to_take_out(sharing, plain), "\nand take parallel.dp_shard_size and dp_replicate_size out.\n");
+  EXPECT_EQ(keys_to_take_out(sharing, plain), "\nand take parallel.dp_shard_size out.\n");
   EXPECT_EQ(keys_to_take_out(copies, sharing), "\nand take parallel.dp_replicate_size out.\n");
   EXPECT_EQ(keys_to_take_out(staged, sharing), "\nand take parallel.dp_replicate_size and stage_units out.\n");
-  EXPECT_EQ(keys_to_take_out(staged, plain),
+  EXPECT_EQ(keys_to_take_out(staged, plain), "\nand take parallel.dp_replicate_size and stage_units out.\n");
+  const layout::Parallelism both{.zero_stage = 1, .dp_shard_size = 4, .dp_replicate_size = 2, .stage_units = {3, 9}};
+  EXPECT_EQ(keys_to_take_out(both, plain),
             "\nand take parallel.dp_shard_size, dp_replicate_size and stage_units out.\n");
 }
 
@@ -262,6 +298,36 @@ std::string flat_text(const Request& request) {
   return text;
 }
 
+TEST(Report, SaysWhatNeedsLessOfWhatThereIs) {
+  Request request = request_of(1, 4);
+  request.limit_bytes = 1;
+  request.given.on_device = true;
+  request.machine.name = "t4";
+  EXPECT_NE(flat_text(request).find("precision.mixed_precision = \"fp16\""), std::string::npos) << flat_text(request);
+  request.machine.name = "a100";
+  EXPECT_NE(flat_text(request).find("precision.mixed_precision = \"bf16\""), std::string::npos) << flat_text(request);
+  EXPECT_NE(flat_text(request).find("more nodes and tiles of images"), std::string::npos) << flat_text(request);
+
+  request.given.ranks_per_node = 1;
+  EXPECT_EQ(flat_text(request).find("more nodes"), std::string::npos) << flat_text(request);
+  EXPECT_NE(flat_text(request).find("and more GPUs for tiles of images"), std::string::npos) << flat_text(request);
+  request.given.on_device = false;
+  EXPECT_NE(flat_text(request).find("and more ranks for tiles of images"), std::string::npos) << flat_text(request);
+}
+
+TEST(Report, WarnsAsAStartDoes) {
+  Request request = request_of(1, 4);
+  EXPECT_EQ(flat_text(request).find("Warning"), std::string::npos);
+  EXPECT_TRUE(json_of(request, candidates(request)).at("warnings").empty());
+  request.given.parallelism.zero_stage = 3;
+  request.given.parallelism.tiles = 4;
+  const std::string warning = layout::warnings(request.given.parallelism, 4).at(0);
+  EXPECT_NE(flat_text(request).find("Warning " + warning), std::string::npos) << flat_text(request);
+  EXPECT_EQ(json_of(request, candidates(request)).at("warnings"), base::OrderedJson::array({warning}));
+  request.given_refusal = "it cannot run";
+  EXPECT_EQ(flat_text(request).find("Warning"), std::string::npos);
+}
+
 TEST(Report, NamesTheNumbersOfNodesThatCannotRun) {
   const auto text = flat_text;
   EXPECT_EQ(text(request_of(4, 8, 64)).find("Not planned"), std::string::npos);
@@ -281,6 +347,14 @@ TEST(Report, NamesTheNumbersOfNodesThatCannotRun) {
   request.given.parallelism.micro_size = 3;
   EXPECT_NE(text(request).find("Not planned: 3 nodes: run.reproducible = true"), std::string::npos) << text(request);
   EXPECT_NE(text(request).find("[1] cannot run: run.reproducible = true with parallel.zero_stage = 2"),
+            std::string::npos)
+      << text(request);
+
+  request = request_of(2, 6, 15);
+  request.given.parallelism.zero_stage = 1;
+  request.given.parallelism.tensor_size = 2;
+  EXPECT_NE(text(request).find("Not planned: 2 nodes: batch.global_size = 15 does not divide over 6 groups of 2 parts; "
+                               "wanted: a multiple of 6"),
             std::string::npos)
       << text(request);
 }

@@ -73,14 +73,37 @@ TEST(StepTime, AGroupIsAllTheRanksOfTheMesh) {
                        .ranks_per_node = ranks_per_node,
                        .parallelism = {.zero_stage = 1, .global_size = 12, .dp_shard_size = shard}});
   };
-  const std::vector<Traffic> across = lines_of(3, 4, 6);  // three ranks on each of two nodes, or four and two
+  const std::vector<Traffic> across = lines_of(3, 4, 6);  // four ranks on one node and two on the next
   EXPECT_EQ(across[0].group.size(), 6);
-  EXPECT_EQ(across[0].group.nodes, 2);
+  EXPECT_EQ(across[0].group.local, 1);
+  EXPECT_EQ(across[0].group.sharers, 4);
   EXPECT_EQ(across[1].group.size(), 2);
+  EXPECT_EQ(across[1].group.nodes, 2);
   const std::vector<Traffic> uneven = lines_of(2, 6, 4);  // the parts' ranks are 0, 4 and 8
-  EXPECT_EQ(uneven[0].group.local, 4);
+  EXPECT_EQ(uneven[0].group.nodes, 2);                    // ranks 4 to 7, the others share a node
+  EXPECT_EQ(uneven[0].group.local, 2);
+  EXPECT_EQ(uneven[0].group.sharers, 1);
   EXPECT_EQ(uneven[1].group.size(), 3);
   EXPECT_EQ(uneven[1].group.local, 1);
+}
+
+TEST(StepTime, TheSlowestGroupOfTheMeshCounts) {
+  const auto parts = [](int64_t nodes, int64_t ranks_per_node, int64_t tensor) {
+    ModelSizes model = model_of(4, 4 * kBlock);
+    model.channel_sums = 1;
+    model.channel_bytes = 1'000'000;
+    return traffic_of(model, {.nodes = nodes,
+                              .ranks_per_node = ranks_per_node,
+                              .parallelism = {.global_size = 12, .tensor_size = tensor}})
+        .back();
+  };
+  EXPECT_EQ(parts(2, 8, 4).group.nodes, 1);
+  EXPECT_EQ(parts(2, 6, 4).group.nodes, 2);  // ranks 4 to 7 lie on both
+  EXPECT_EQ(parts(2, 6, 4).group.local, 2);
+  EXPECT_EQ(parts(4, 6, 8).group.local, 1);  // six and two
+  EXPECT_EQ(parts(4, 4, 8).group.local, 4);
+  EXPECT_EQ(parts(4, 4, 8).group.sharers, 1);
+  EXPECT_GT(seconds_of(parts(2, 6, 4), round_machine()), seconds_of(parts(2, 8, 4), round_machine()));
 }
 
 TEST(StepTime, OneRankOnlyComputes) {
