@@ -13,9 +13,6 @@ namespace ddpm::plan {
 /// "1.50 GiB"; "-" for nothing.
 std::string size_text(int64_t bytes);
 
-using base::counted;
-using base::grouped;
-
 /// What a start by the given arrangement would warn of; nothing where it cannot run.
 std::vector<std::string> warnings_of(const Request& request);
 /// The whole answer of `ddpm plan`, of at most 100 columns up to millions of ranks. Numbers of nodes that cannot run
