@@ -249,8 +249,7 @@ class Fields(unittest.TestCase):
 
     def test_quantiles_of_rain(self):
         """Three quarters of the values are 0, in the data a few more than in the samples or a few less."""
-        random = np.random.default_rng(0)
-        rain = {}
+        random, rain = np.random.default_rng(0), {}
         for name, dry in (("x", 0.7519), ("y", 0.7481)):
             values = 0.5 + random.gamma(1, 2, 200 * 256)
             values[random.permutation(len(values))[: round(dry * len(values))]] = 0
@@ -371,6 +370,7 @@ class Fields(unittest.TestCase):
         hurt = x.reshape(-1, VARIABLES, *SIDES).copy()
         hurt[7, 1, 2, 3] = np.nan
         np.save(WORK / "hurt.npy", hurt)
+        np.save(WORK / "flat.npy", np.zeros((3, 4), np.float32))
         self.refuse(2, "wanted --data, --exact or both", good)
         self.refuse(2, "no exact values are known of", good, "--exact", "potts,beta=1")
         self.refuse(2, "wanted beta with a number", good, "--exact", "u1,bta=1")
@@ -383,7 +383,7 @@ class Fields(unittest.TestCase):
         self.refuse(3, "absent.npy", WORK / "absent.npy", "--data", data)
         self.refuse(3, "absent", WORK / "absent", "--data", data)
         self.refuse(3, "2 variables of 6 x 8", good, "--data", write("small", TRUTH[..., :4]))
-        self.refuse(3, "wanted samples", self.flat(), "--data", data)
+        self.refuse(3, "wanted samples", WORK / "flat.npy", "--data", data)
         index, member = np.repeat(np.arange(CONDITIONS), MEMBERS), np.tile(np.arange(MEMBERS), CONDITIONS)
         images = x.reshape(-1, VARIABLES, *SIDES)
         self.refuse(3, "sample 5 is member 2", write("gap", np.delete(images, 5, 0), condition_index=np.delete(index, 5),
@@ -394,10 +394,6 @@ class Fields(unittest.TestCase):
         self.refuse(3, "--members 4: ", WORK / "three.npy", "--data", data, "--members", 4)
         self.refuse(3, "has images 0 to 3", good, "--data", write("few", TRUTH[:4]))
         self.refuse(3, "the same conditions in all sets", good, write_ensemble("fewer", x[:5]), "--data", data)
-
-    def flat(self):
-        np.save(WORK / "flat.npy", np.zeros((3, 4), np.float32))
-        return WORK / "flat.npy"
 
 
 if __name__ == "__main__":
