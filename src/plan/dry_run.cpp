@@ -292,7 +292,7 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   text += batch_text(arrangement) + state_text(request.model, arrangement);
   text += "\nWho owns what\n" + owners_text(request.model, arrangement);
   text += "\nMemory of a rank\n" + memory_text(given.memory);
-  if (arrangement.held_bytes > 0 && !arrangement.on_device) {
+  if (arrangement.held_bytes > 0 && !arrangement.on_device && ranks > 1) {
     text += "  data.hold is shared as if all ranks were on one host; `ddpm plan` knows of --nodes\n";
   }
   text += "\nCommunication of a rank in one step\n" + traffic_text(given.traffic);
