@@ -116,8 +116,8 @@ class SampleInputs(unittest.TestCase):
         numbers = np.random.default_rng(1).random((COUNT, 2), np.float32)
         parameters = train("parameters", write_set("numbers.h5", parameters=numbers), {"parameters": "/parameters"})
         plain = train("plain", WORK / "plain.h5")
-        for model, weak in ((plain, parameters), (parameters, plain)):
-            process = self.sample(model, "weak.npy", "--guidance-model", weak, "--guidance-scale", 2, check=False)
+        for model, weak, given in ((plain, parameters, ()), (parameters, plain, ("--parameters", "0.1,0.2"))):
+            process = self.sample(model, "weak.npy", "--guidance-model", weak, "--guidance-scale", 2, *given, check=False)
             self.refused(process, 2, "its parameters are num_parameters = ", "of --model, num_parameters = ")
             self.assertNotIn("guided by", process.stderr)
         regression = train("regression", WORK / "plain.h5", {"condition": "/condition"}, diffusion={"formulation": "regression"})
