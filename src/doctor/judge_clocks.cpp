@@ -10,7 +10,7 @@
 namespace ddpm::doctor {
 namespace {
 
-constexpr double kClockTolerance_s = 1.0;
+constexpr double kClockToleranceS = 1.0;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::vector<Finding> judge_clocks(const Survey& survey) {
     const comm::ClockOffset& clock = survey.clocks[host];
     most = std::max(most, std::abs(clock.offset_s));
     uncertainty = std::max(uncertainty, clock.uncertainty_s);
-    if (std::abs(clock.offset_s) - clock.uncertainty_s < kClockTolerance_s) continue;
+    if (std::abs(clock.offset_s) - clock.uncertainty_s < kClockToleranceS) continue;
     late.push_back(survey.hosts[host]);
     if (std::abs(clock.offset_s) > std::abs(worst)) worst = clock.offset_s;
   }

@@ -34,7 +34,8 @@ def evaluate(samples, kind, *options, ranks=1, code=0):
     process = ddpm("eval", "fields", samples, "--exact", kind, *options, "--json", ranks=ranks, check=False)
     if process.returncode != code:
         raise AssertionError(f"{samples} {kind}: exit code {process.returncode}\n{process.stderr}\n{process.stdout}")
-    return {(row["name"], row.get("level", "")): row for row in json.loads(process.stdout)["metrics"]}
+    rows = json.loads(process.stdout)["metrics"] if process.stdout else []
+    return {(row["name"], row.get("level", "")): row for row in rows}
 
 
 def u1_loop(beta, n, area):

@@ -13,8 +13,10 @@ import unittest
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "data" / "prepare"))
-from data_runs import DDPM, MPIRUN, digests, read, run  # noqa: E402
+for folder in ("support", "data/prepare"):
+    sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / folder))
+from data_runs import DDPM, MPIRUN, read, run  # noqa: E402
+from ddpm_run import digests  # noqa: E402
 
 KINDS = {
     "grf": ["--slope", "2,3"],

@@ -35,7 +35,7 @@ from diffusers import (
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import ddpm, make_dataset, write_config  # noqa: E402
+from ddpm_run import ddpm, make_dataset  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 FILE = "diffusion_pytorch_model.safetensors"
