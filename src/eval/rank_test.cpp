@@ -59,7 +59,7 @@ void ExchangeSums::add(std::span<const float> x, std::size_t stride, std::span<c
     std::ranges::sort(sorted);
     for (std::size_t number = 0; number <= others(); ++number) {
       const std::size_t member = number == 0 ? 0 : 1 + (number - 1) * static_cast<std::size_t>(members) / others();
-      const auto [begin, end] = std::ranges::equal_range(sorted, values[member]);
+      const auto [begin, end] = std::equal_range(sorted.begin(), sorted.end(), values[member]);
       const auto equal = static_cast<uint32_t>(end - begin) - 1;  // others that equal it
       const auto below = static_cast<std::size_t>(begin - sorted.begin());
       const std::size_t rank = equal == 0 ? below : below + lots[number].below(equal + 1, p);

@@ -148,6 +148,8 @@ class Reports(unittest.TestCase):
         shutil.rmtree(run / "model")
         lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
         (run / "metrics.jsonl").write_text("".join(lines[:9]) + lines[9][:40])
+        account = (run / "usage.jsonl").read_text().splitlines(keepends=True)
+        (run / "usage.jsonl").write_text("".join(line for line in account if json.loads(line)["to"] <= 9))
         _, output = self.report(run)
         self.assertIn("9", Page(output.read_text()).text)
         figures = json.loads(ddpm("report", run, "--json").stdout)
