@@ -63,7 +63,7 @@ ValidationSet::ValidationSet(data::Dataset dataset, const ValidationSetOptions& 
       process_(options.diffusion, options.device),
       windows_(options.patch, options.seed, base::Stream::validation_patch, options.device, {},
                {.pixels = options.tiling.cut_pixels(options.mesh.coordinate(world.rank(), layout::Axis::spatial))}),
-      read_(windows_to_read(windows_, options.patch, dataset_)),
+      read_(windows_to_read(windows_, options.patch, dataset_.has_checksums())),
       inputs_(dataset_, options.positions, options.device, windows_),
       batches_{.count = options.images > 0 ? options.images : dataset_.size(),
                .batch_size = options.batch,

@@ -120,11 +120,6 @@ std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const 
   return windows.to_read();
 }
 
-std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
-                                                  const data::Dataset& dataset) {
-  return windows_to_read(windows, patch, dataset.has_checksums());
-}
-
 at::Tensor places_of(std::span<const at::Tensor> coordinates, std::span<const int64_t> sides) {
   at::Tensor places;
   std::vector<int64_t> shape = {coordinates[0].size(0)};

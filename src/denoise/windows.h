@@ -75,11 +75,9 @@ class Windows {
 };
 
 /// What is read of the images of a set in place of whole ones: tiles, and windows where images are large; nothing:
-/// whole images are read, and windows are cut out of them on the device.
+/// whole images are read, and windows are cut out of them on the device. `has_checksums`: the set's images have some,
+/// which tell only of whole images.
 std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch, bool has_checksums);
-/// The same of a set that is open.
-std::optional<data::ImageWindows> windows_to_read(const Windows& windows, const Patch& patch,
-                                                  const data::Dataset& dataset);
 
 /// Where the pixels at these coordinates of each axis, int64 [n, side] each, lie in an array of `sides`, whose rows
 /// follow each other: int64 [n, rows, width].

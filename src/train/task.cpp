@@ -80,7 +80,7 @@ denoise::Windows Task::windows() const {
 }
 
 std::optional<data::ImageWindows> Task::windows_to_read() const {
-  return denoise::windows_to_read(windows(), fitted.patch, dataset);
+  return denoise::windows_to_read(windows(), fitted.patch, dataset.has_checksums());
 }
 
 data::BatchLoaderOptions Task::loading(int64_t first_step, int64_t end_step) const {
