@@ -282,10 +282,9 @@ void run_stages(Context& context, StageArguments arguments) {
 /// CONFIG, its overrides and --json; `run` gets the arguments.
 template <typename Arguments>
 Subcommand declare(const Subcommand& bench, Command& command, const std::string& name, const std::string& help,
-                   const std::shared_ptr<Arguments>& arguments, bool needs_config,
-                   const std::function<void(Context&, Arguments)>& run) {
+                   const std::shared_ptr<Arguments>& arguments, const std::function<void(Context&, Arguments)>& run) {
   const Subcommand one = bench.add_subcommand(name, help);
-  add_config_arguments(one, arguments, needs_config);
+  add_config_arguments(one, arguments, /*required=*/false);
   one.add_flag("--json", arguments->json, "Print the result as one JSON object");
   one.footer("Any key of the configuration can be set here too: --section.key VALUE.");
   one.on_chosen([&command, one, arguments, run] {
@@ -305,9 +304,8 @@ void add_bench_command(const Subcommand& program, Command& command) {
   constexpr int64_t kMost = 1'000'000;
 
   const auto step = std::make_shared<StepArguments>();
-  Subcommand one = declare<StepArguments>(bench, command, "step",
-                                          "Seconds of a training step, by part, beside what the machine could do", step,
-                                          true, run_step);
+  Subcommand one = declare<StepArguments>(
+      bench, command, "step", "Seconds of a training step, by part, beside what the machine could do", step, run_step);
   one.add("--steps", &step->options.steps, "Steps that are measured").accept(IntegerRange{1, kMost}).show_default();
   one.add("--warm-up", &step->options.warm_up, "Steps before them; on a GPU at least 3")
       .accept(IntegerRange{0, kMost})
@@ -316,7 +314,7 @@ void add_bench_command(const Subcommand& program, Command& command) {
   const auto comm = std::make_shared<CommArguments>();
   one = declare<CommArguments>(
       bench, command, "comm", "Collectives between all ranks, 2 or more, and the alpha and beta that `ddpm plan` needs",
-      comm, false, run_comm);
+      comm, run_comm);
   one.add("--repeats", &comm->options.repeats, "Measurements of each size")
       .accept(IntegerRange{1, kMost})
       .show_default();
@@ -325,8 +323,8 @@ void add_bench_command(const Subcommand& program, Command& command) {
       .show_default();
 
   const auto sample = std::make_shared<SampleBenchArguments>();
-  one = declare<SampleBenchArguments>(
-      bench, command, "sample", "Drawing images with the configuration's model, untrained", sample, true, run_sample);
+  one = declare<SampleBenchArguments>(bench, command, "sample",
+                                      "Drawing images with the configuration's model, untrained", sample, run_sample);
   one.add("--scheduler", &sample->options.scheduler,
           "Sampler; otherwise ddim, or heun for models of edm, euler of flow and regression of regressions");
   one.add("--steps", &sample->options.steps, "Steps of the sampler").accept(IntegerRange{1, kMost}).show_default();
@@ -338,8 +336,7 @@ void add_bench_command(const Subcommand& program, Command& command) {
   const auto stages = std::make_shared<StageArguments>();
   one = declare<StageArguments>(
       bench, command, "stages",
-      "Each unit of the model alone, and the parallel.stage_units that makes stages equally long", stages, true,
-      run_stages);
+      "Each unit of the model alone, and the parallel.stage_units that makes stages equally long", stages, run_stages);
   one.add("--stages", &stages->stages, "Stages of the pipeline; parallel.pipeline_size if not set")
       .accept(IntegerRange{1, kMost});
   one.add("--repeats", &stages->options.repeats, "Passes of each unit, of which the fastest counts")
@@ -348,7 +345,7 @@ void add_bench_command(const Subcommand& program, Command& command) {
 
   const auto io = std::make_shared<IoArguments>();
   one = declare<IoArguments>(bench, command, "io", "Reading data.train as training does, beside reading its bytes", io,
-                             true, run_io);
+                             run_io);
   one.add("--repeats", &io->options.repeats, "Passes of each kind").accept(IntegerRange{1, kMost}).show_default();
   one.add("--max-mib", &io->max_mib, "Read no more than this per pass, in MiB")
       .accept(IntegerRange{1, int64_t{1} << 30})

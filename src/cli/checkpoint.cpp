@@ -20,6 +20,7 @@
 #include "cli/ranges.h"
 #include "cli/run_umask.h"
 #include "comm/collectives.h"
+#include "denoise/folder_weights.h"
 #include "run/find_run.h"
 
 namespace ddpm::cli {
@@ -36,6 +37,10 @@ run::FoundRun find_place(Context& context, const std::string& asked) {
   comm::do_on_root(context.session.world(), [&] {
     if (found) return;
     if (!context.files.exists(asked)) throw base::OutputError("{}: no such folder", asked);
+    if (denoise::holds_weights(asked)) {
+      throw base::OutputError("{}: a model folder, which has no checkpoints; wanted: a run, or a checkpoint of one",
+                              asked);
+    }
     throw base::OutputError("{}: neither a run (no checkpoints, no {}) nor a checkpoint (no {})", asked,
                             checkpoint::kConfigName, checkpoint::kManifestName);
   });

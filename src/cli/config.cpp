@@ -6,6 +6,8 @@
 #include "cli/config_new.h"
 #include "cli/output.h"
 #include "comm/collectives.h"
+#include "layout/parallelism.h"
+#include "run/placement.h"
 #include "train/config.h"
 
 namespace ddpm::cli {
@@ -30,7 +32,10 @@ void show(const VerbArguments& options, Context& context) {
 
 void validate(const VerbArguments& options, Context& context) {
   train::Configuration configuration;
-  comm::agree(context.session.world(), [&] { configuration.load(options.files, options.overrides); });
+  comm::agree(context.session.world(), [&] {
+    configuration.load(options.files, options.overrides);
+    layout::refuse_on_any_ranks(run::parallelism_of(configuration.values()));
+  });
   context.log.info("{} {} valid; identity {}", fmt::join(options.files, ", "), options.files.size() > 1 ? "are" : "is",
                    config::identity_hash(configuration.schema()));
 }

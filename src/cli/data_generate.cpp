@@ -21,6 +21,7 @@
 #include "cli/sides.h"
 #include "comm/collectives.h"
 #include "data/format.h"
+#include "generate/couplings.h"
 #include "generate/gaussian_field.h"
 #include "generate/glyphs.h"
 #include "generate/gray_scott.h"
@@ -43,6 +44,9 @@ constexpr std::size_t kMostCouplings = 1000;
 enum class Links : uint8_t { angles, vectors };
 constexpr auto names_of(Links /*links*/) { return std::to_array<std::string_view>({"angles", "vectors"}); }
 
+/// The default of an option that may have several values.
+std::string default_text(const generate::Coupling& coupling) { return fmt::format("{}", coupling.default_value); }
+
 /// What all kinds have. The values of lists are text until the ranks agree on what is wrong with them.
 struct Arguments {
   generate::SetOptions set;
@@ -50,13 +54,13 @@ struct Arguments {
   std::optional<int64_t> count;
   bool json = false;
 
-  std::string slope = "3";
+  std::string slope = default_text(generate::kGrfSlope);
   std::string beta;
   Links links = Links::angles;
   generate::Gauge gauge = generate::Gauge::random;
   std::string temperature;
-  std::string mass_squared = "0.1";
-  double lambda = 0.1;
+  std::string mass_squared = default_text(generate::kPhi4MassSquared);
+  double lambda = generate::kPhi4Lambda.default_value;
   int64_t sweeps = 50;
   int64_t trajectories = 100;
   generate::GrayScottOptions reaction;
@@ -93,22 +97,30 @@ std::vector<int64_t> grid_of(const Arguments& arguments, const SideLimits& limit
   return sides;
 }
 
-/// Couplings or masses.
-std::vector<double> numbers_of(const std::string& option, const std::string& text, const NumberRange& range) {
-  std::vector<double> numbers = read_numbers(option, text, range);
+/// The values of an option --NAME for a coupling.
+std::vector<double> values_of(const generate::Coupling& coupling, const std::string& text) {
+  const std::string option = fmt::format("--{}", coupling.name);
+  std::vector<double> numbers = read_numbers(option, text, {coupling.least, coupling.most});
   if (numbers.size() > kMostCouplings) throw ConfigError("{}: more than {} values", option, kMostCouplings);
   return numbers;
 }
 
+/// Where neither is given, the default coupling alone.
 std::vector<double> ising_betas(const Arguments& arguments) {
-  if (arguments.temperature.empty()) return numbers_of("--beta", arguments.beta, {0.0, 10.0});
-  std::vector<double> betas = numbers_of("--temperature", arguments.temperature, {0.1, 1e6});
+  if (!arguments.beta.empty() && !arguments.temperature.empty()) {
+    throw ConfigError("ising: both were given, wanted one of --beta and --temperature");
+  }
+  if (arguments.temperature.empty()) {
+    return arguments.beta.empty() ? std::vector{generate::kIsingBeta.default_value}
+                                  : values_of(generate::kIsingBeta, arguments.beta);
+  }
+  std::vector<double> betas = values_of(generate::kIsingTemperature, arguments.temperature);
   for (double& value : betas) value = 1.0 / value;
   return betas;
 }
 
 std::unique_ptr<Generator> make_phi4(const Arguments& arguments) {
-  std::vector<double> masses = numbers_of("--mass-squared", arguments.mass_squared, {-20.0, 20.0});
+  std::vector<double> masses = values_of(generate::kPhi4MassSquared, arguments.mass_squared);
   if (arguments.lambda == 0.0 && std::ranges::min(masses) < 1e-6) {
     throw ConfigError("--mass-squared {}: the free field (--lambda 0) wants values of at least 1e-6",
                       arguments.mass_squared);
@@ -202,8 +214,8 @@ void declare_grf(const Subcommand& generate, Command& command) {
   const auto arguments = std::make_shared<Arguments>();
   declare_kind(generate, command, "grf", "Periodic Gaussian random fields of a power-law spectrum", arguments,
                [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
-                 return std::make_unique<generate::GaussianField>(
-                     grid_of(a, {2, 16384, 3, 1}), numbers_of("--slope", a.slope, {-10.0, 20.0}), a.set.seed);
+                 return std::make_unique<generate::GaussianField>(grid_of(a, {2, 16384, 3, 1}),
+                                                                  values_of(generate::kGrfSlope, a.slope), a.set.seed);
                })
       .add("--slope", &arguments->slope,
            "Power falls with this power of the wave number; several, as in 2,3, make classes")
@@ -215,13 +227,10 @@ void declare_ising(const Subcommand& generate, Command& command) {
   const Subcommand ising = declare_kind(
       generate, command, "ising", "The Ising model by Wolff clusters: uint8 images of 0 (spin -1) and 255 (spin 1)",
       arguments, [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
-        if (a.beta.empty() == a.temperature.empty()) {
-          throw ConfigError("ising: {} were given, wanted one of --beta and --temperature",
-                            a.beta.empty() ? "neither" : "both");
-        }
         return std::make_unique<generate::Ising>(grid_of(a, {3, 16384, 3, 1}), ising_betas(a), a.sweeps, a.set.seed);
       });
-  ising.add("--beta", &arguments->beta, "Coupling J / kT, 0 to 10; several, as in 0.3,0.44, make classes");
+  ising.add("--beta", &arguments->beta,
+            "Coupling J / kT, 0 to 10; several, as in 0.3,0.44, make classes; critical on squares if not given");
   ising.add("--temperature", &arguments->temperature, "kT / J in its place");
   ising.add("--sweeps", &arguments->sweeps, "Spins that a sample's chain turns, per spin of the lattice")
       .accept(IntegerRange{2, 1000000})
@@ -245,17 +254,18 @@ void declare_phi4(const Subcommand& generate, Command& command) {
 }
 
 template <typename Theory>
-std::unique_ptr<Generator> make_gauge(const Arguments& arguments, int64_t channels) {
-  return std::make_unique<Theory>(grid_of(arguments, {2, 4096, 2, channels}),
-                                  numbers_of("--beta", arguments.beta, {0.0, 100.0}), arguments.gauge,
-                                  arguments.set.seed);
+std::unique_ptr<Generator> make_gauge(const Arguments& arguments, const generate::Coupling& beta, int64_t channels) {
+  return std::make_unique<Theory>(grid_of(arguments, {2, 4096, 2, channels}), values_of(beta, arguments.beta),
+                                  arguments.gauge, arguments.set.seed);
 }
 
 Subcommand declare_gauge(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
-                         const std::shared_ptr<Arguments>& arguments, const Maker& maker) {
+                         const generate::Coupling& beta, const std::shared_ptr<Arguments>& arguments,
+                         const Maker& maker) {
   const Subcommand kind = declare_kind(generate, command, name, help, arguments, maker);
+  arguments->beta = default_text(beta);
   kind.add("--beta", &arguments->beta, "Coupling of the plaquettes, 0 to 100; several, as in 1,2, make classes")
-      .required();
+      .show_default();
   kind.add("--gauge", &arguments->gauge,
            "random: another transformation at each site; landau: links as alike as they can be, "
            "which networks learn sooner")
@@ -265,10 +275,12 @@ Subcommand declare_gauge(const Subcommand& generate, Command& command, const std
 
 void declare_u1(const Subcommand& generate, Command& command) {
   const auto arguments = std::make_shared<Arguments>();
-  declare_gauge(generate, command, "u1", "U(1) gauge theory in two dimensions: both links of each site", arguments,
+  declare_gauge(generate, command, "u1", "U(1) gauge theory in two dimensions: both links of each site",
+                generate::kU1Beta, arguments,
                 [](Context& /*context*/, Arguments& a) {
                   const bool vectors = a.links == Links::vectors;
-                  return vectors ? make_gauge<generate::U1Vectors>(a, 4) : make_gauge<generate::U1>(a, 2);
+                  return vectors ? make_gauge<generate::U1Vectors>(a, generate::kU1Beta, 4)
+                                 : make_gauge<generate::U1>(a, generate::kU1Beta, 2);
                 })
       .add("--links", &arguments->links, "How links are stored: as angles, or as vectors of cosine and sine")
       .show_default();
@@ -276,8 +288,8 @@ void declare_u1(const Subcommand& generate, Command& command) {
 
 void declare_su2(const Subcommand& generate, Command& command) {
   declare_gauge(generate, command, "su2", "SU(2) gauge theory in two dimensions: unit quaternions of both links",
-                std::make_shared<Arguments>(),
-                [](Context& /*context*/, Arguments& a) { return make_gauge<generate::Su2>(a, 8); });
+                generate::kSu2Beta, std::make_shared<Arguments>(),
+                [](Context& /*context*/, Arguments& a) { return make_gauge<generate::Su2>(a, generate::kSu2Beta, 8); });
 }
 
 void declare_gray_scott(const Subcommand& generate, Command& command) {

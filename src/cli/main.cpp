@@ -39,7 +39,8 @@ namespace {
 constexpr const char* kFooter =
     "Exit codes: 0 done, 2 usage or configuration, 3 dataset, 4 checkpoint, model or output, 5 communication,\n"
     "6 numerics, 75 stopped on request, with a checkpoint; 1 a bug.\n"
-    "Every subcommand runs under mpirun or srun with any number of ranks, or bare as one.";
+    "Every subcommand runs under mpirun or srun with any number of ranks, or bare as one "
+    "(bench comm: two or more).";
 
 void declare(const Subcommand& program, Command& command) {
   program.footer(kFooter);

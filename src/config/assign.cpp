@@ -26,10 +26,6 @@ constexpr const char* kWanted<double> = "a number";
 template <>
 constexpr const char* kWanted<std::string> = "a string";
 
-std::string wanted_choice(const std::vector<std::string>& choices) {
-  return fmt::format("one of {}", fmt::join(choices, ", "));
-}
-
 std::string wanted_range(const KeyOptions& options) {
   const std::string low =
       std::isinf(options.min) ? "" : fmt::format("{} {}", options.above_min ? "above" : "at least", options.min);
@@ -101,7 +97,7 @@ class Converter {
     const auto& text = get<std::string>(value);
     const auto& choices = entry_.options.choices;
     if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      refuse(value, wanted_choice(choices));
+      refuse(value, fmt::format("one of {}", choices_text(choices)));
     }
     require_utf8(value, text);
     return text;

@@ -20,7 +20,7 @@ std::string unset_text(const Entry& entry) {
 
 // ", at least 0" and the like, after a key's documentation; nothing when any value is allowed.
 std::string limits(const KeyOptions& options) {
-  if (!options.choices.empty()) return fmt::format(" ({})", fmt::join(options.choices, ", "));
+  if (!options.choices.empty()) return fmt::format(" ({})", choices_text(options.choices));
   const bool low = !std::isinf(options.min);
   const bool high = !std::isinf(options.max);
   if (!low && !high) return "";

@@ -42,7 +42,6 @@ void unset_other(const Schema& schema, const Entry& entry, const std::string& or
   assign(*other, Value{}, origin);
 }
 
-// A key of this exact name in another section is more likely meant than one of similar spelling.
 }  // namespace
 
 std::string nearest_key(const Schema& schema, const std::string& path) {
@@ -54,6 +53,7 @@ std::string nearest_key(const Schema& schema, const std::string& path) {
     if (entry.key == key) same_key.push_back(entry.path());
   }
   if (same_key.size() == 1) return same_key.front();
+  // A key of this exact name in another section is more likely meant than one of similar spelling.
   return nearest(path, same_key.empty() ? all : same_key);
 }
 
@@ -64,12 +64,6 @@ std::string shown(const std::string& name) {
   const bool plain =
       std::none_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20U; });
   return plain ? name : to_short_text(Value{name});
-}
-
-[[noreturn]] void refuse_unknown(const Schema& schema, const std::string& path, const std::string& where) {
-  const std::string near = nearest_key(schema, path);
-  if (near.empty()) throw base::ConfigError("unknown key {}{}", shown(path), where);
-  throw base::ConfigError("unknown key {}{}; did you mean {}?", shown(path), where, near);
 }
 
 [[noreturn]] void refuse_unknown_section(const Schema& schema, const std::string& name, const std::string& where) {
@@ -84,6 +78,39 @@ std::string shown(const std::string& name) {
 bool has_section(const Schema& schema, const std::string& name) {
   const auto& sections = schema.sections();
   return std::any_of(sections.begin(), sections.end(), [&](const auto& section) { return section.first == name; });
+}
+
+constexpr std::size_t kShortestPart = 3;  // of a key by which it is found
+
+/// Refuses a key for which no other is near in spelling: names those of its section that have it as a part, such as
+/// zero_stage for zero, or else all.
+[[noreturn]] void refuse_strange(const Schema& schema, const std::string& section, const std::string& key,
+                                 const std::string& where) {
+  std::vector<std::string> all;
+  std::vector<std::string> with_it;
+  for (const Entry& entry : schema.entries()) {
+    if (entry.section != section) continue;
+    all.push_back(entry.key);
+    if (key.size() >= kShortestPart && entry.key.find(key) != std::string::npos) with_it.push_back(entry.path());
+  }
+  const std::string path = shown(fmt::format("{}.{}", section, key));
+  if (with_it.empty()) {
+    throw base::ConfigError("unknown key {}{}; keys of [{}]: {}", path, where, section, fmt::join(all, ", "));
+  }
+  throw base::ConfigError("unknown key {}{}; did you mean {}?", path, where, fmt::join(with_it, " or "));
+}
+
+[[noreturn]] void refuse_unknown(const Schema& schema, const std::string& path, const std::string& where) {
+  if (const std::string near = nearest_key(schema, path); !near.empty()) {
+    throw base::ConfigError("unknown key {}{}; did you mean {}?", shown(path), where, near);
+  }
+  const std::size_t dot = path.find('.');
+  if (dot == std::string::npos || dot + 1 == path.size()) {
+    throw base::ConfigError("unknown key {}{}", shown(path), where);
+  }
+  const std::string section = path.substr(0, dot);
+  if (!has_section(schema, section)) refuse_unknown_section(schema, section, where);
+  refuse_strange(schema, section, path.substr(dot + 1), where);
 }
 
 void apply_section(const Schema& schema, const std::string& name, const Value& value, const std::string& origin) {

@@ -27,7 +27,8 @@ const Value* find_value(const Table& table, std::string_view section, std::strin
 /// themselves.
 void check_values(const Schema& schema);
 
-/// Assigns every key of `table` (section tables of keys). An unknown key names the nearest known one. Tables that are
+/// Assigns every key of `table` (section tables of keys). An unknown key names the nearest known one, or those of its
+/// section. Tables that are
 /// applied one after the other overlay each other.
 void apply(const Schema& schema, const Table& table, const std::string& origin);
 

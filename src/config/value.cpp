@@ -43,6 +43,14 @@ struct TextOf {
 
 std::string to_text(const Value& value) { return std::visit(TextOf{}, value.data); }
 
+std::string choices_text(const std::vector<std::string>& choices) {
+  std::string text;
+  for (const std::string& choice : choices) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", choice.empty() ? quoted(choice) : choice);
+  }
+  return text;
+}
+
 std::string to_short_text(const Value& value) {
   std::string text;
   try {

@@ -18,6 +18,9 @@ std::string to_short_text(const Value& value);
 /// A string as a TOML literal. Throws std::invalid_argument when it is not UTF-8.
 std::string quoted(const std::string& text);
 
+/// The choices with commas between, an empty one as "".
+std::string choices_text(const std::vector<std::string>& choices);
+
 /// What `value` becomes in the target of `entry`: numbers of its type, a list for a scalar. Nothing is stored.
 /// Throws ConfigError as assign() does.
 Value canonical(const Entry& entry, const Value& value, std::string_view origin);

@@ -38,16 +38,24 @@ void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const
     throw DatasetError("{}: {} is for foreign files; this is a dataset, whose {} lists its fields", path,
                        options.key(key), kDescriptionFile);
   }
-  const std::pair<FieldRole, const std::string&> named[] = {{FieldRole::condition, options.condition},
-                                                            {FieldRole::static_values, options.static_values},
-                                                            {FieldRole::parameters, options.parameters},
-                                                            {FieldRole::mask, options.mask}};
-  for (const auto& [role, name] : named) {
+  struct Named {
+    FieldRole role;
+    std::string_view key;
+    const std::string& name;
+    const std::string& unset;
+  };
+  const Named named[] = {{FieldRole::image, "images", options.images, plain.images},
+                         {FieldRole::labels, "labels", options.labels, plain.labels},
+                         {FieldRole::condition, "condition", options.condition, plain.condition},
+                         {FieldRole::static_values, "static", options.static_values, plain.static_values},
+                         {FieldRole::parameters, "parameters", options.parameters, plain.parameters},
+                         {FieldRole::mask, "mask", options.mask, plain.mask}};
+  for (const auto& [role, key, name, unset] : named) {
     const std::size_t at = info.find(role);
     const std::string listed = at < info.fields.size() ? info.fields[at].path : "";
-    if (name.empty() || name == listed) continue;
-    throw DatasetError("{}: {}, but {} lists {}", path, key_text(options.said_by, base::name_of(role), name),
-                       kDescriptionFile, listed.empty() ? "no field of that role" : fmt::format("\"{}\"", listed));
+    if (name.empty() || name == unset || name == listed) continue;
+    throw DatasetError("{}: {}, but {} lists {}", path, key_text(options.said_by, key, name), kDescriptionFile,
+                       listed.empty() ? "no field of that role" : fmt::format("\"{}\"", listed));
   }
 }
 

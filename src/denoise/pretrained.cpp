@@ -135,6 +135,11 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
         "model.lora_adapters this",
         *source.pretrained);
   }
+  if (!base::is_there(*source.pretrained)) {
+    throw base::OutputError(
+        "model.pretrained = {}: not there; wanted: a run, a checkpoint or a diffusers model folder{}",
+        *source.pretrained, interop::hub_hint(*source.pretrained));
+  }
   const base::Path folder = pretrained_folder(source);
   PretrainedConfig config{.unet = interop::read_model_config(folder), .scheduler = std::nullopt};
   // The weights predict what they were trained to predict, at the noise levels they were trained on.

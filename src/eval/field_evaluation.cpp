@@ -215,7 +215,6 @@ void describe(Result& result, Sets& sets, const FieldRequest& request, const Ens
     result.settings["members"] = ensembles.members;
   }
   result.settings["samples_hold"] = sets.a.front().scale() == Scale::stored ? "stored" : "model";
-  if (!request.exact.empty()) result.settings["exact"] = request.exact;
   if (grouped) {
     result.notes.push_back(fmt::format("{} with {} each; intervals are over conditions.",
                                        base::counted(std::ssize(ensembles.conditions), "condition"),
@@ -238,6 +237,7 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
     throw base::ConfigError("nothing to hold the samples against: wanted --data, --exact or both");
   });
   Result result{.kind = ResultKind::fields, .data = request.data, .samples = request.samples, .others = request.others};
+  if (name) result.settings["exact"] = name->text;
   Sets sets = open_sets(comm, request);
   std::unique_ptr<Theory> theory;
   std::string of_scale;

@@ -9,17 +9,13 @@
 
 #include "base/error.h"
 #include "base/parse_number.h"
+#include "generate/couplings.h"
 
 namespace ddpm::eval {
 namespace {
 
 using base::ConfigError;
-
-struct Coupling {
-  std::string_view name;
-  double least;
-  double most;
-};
+using generate::Coupling;
 
 struct Kind {
   std::string_view name;
@@ -30,14 +26,13 @@ struct Kind {
   bool takes_either = false;  ///< whether one of its couplings says the others
 };
 
-/// The couplings have the ranges of `ddpm data generate`.
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      {"u1", 2, 2, {{"beta", 0.0, 100.0}}, make_u1},
-      {"su2", 2, 2, {{"beta", 0.0, 100.0}}, make_su2},
-      {"ising", 3, 3, {{"beta", 0.0, 10.0}, {"temperature", 0.1, 1e6}}, make_ising, true},
-      {"phi4", 3, 3, {{"mass-squared", -20.0, 20.0}, {"lambda", 0.0, 10.0}}, make_phi4},
-      {"grf", 3, 2, {{"slope", -10.0, 20.0}}, make_grf},
+      {"u1", 2, 2, {generate::kU1Beta}, make_u1},
+      {"su2", 2, 2, {generate::kSu2Beta}, make_su2},
+      {"ising", 3, 3, {generate::kIsingBeta, generate::kIsingTemperature}, make_ising, true},
+      {"phi4", 3, 3, {generate::kPhi4MassSquared, generate::kPhi4Lambda}, make_phi4},
+      {"grf", 3, 2, {generate::kGrfSlope}, make_grf},
   };
   return all;
 }
@@ -78,12 +73,16 @@ void read_coupling(const Kind& kind, const std::string& part, TheoryName& theory
   }
 }
 
-/// All couplings, or one of those that say each other.
-void expect_all(const Kind& kind, const TheoryName& theory) {
-  const std::size_t wanted = kind.takes_either ? 1 : kind.couplings.size();
-  if (theory.couplings.size() == wanted) return;
-  throw ConfigError("--exact {}: it has {} of {}, wanted {}", theory.text, theory.couplings.size(),
-                    names_of_couplings(kind), kind.takes_either ? "one of them" : "all");
+/// The couplings that were not named are those that `ddpm data generate` takes then; the text says them, too.
+void take_defaults(const Kind& kind, TheoryName& theory) {
+  if (kind.takes_either && theory.couplings.size() > 1) {
+    throw ConfigError("--exact {}: it has two of {}, wanted one of them", theory.text, names_of_couplings(kind));
+  }
+  for (const Coupling& coupling : kind.couplings) {
+    if (kind.takes_either && !theory.couplings.empty()) break;
+    if (!theory.couplings.emplace(coupling.name, coupling.default_value).second) continue;
+    theory.text += fmt::format(",{}={}", coupling.name, coupling.default_value);
+  }
 }
 
 }  // namespace
@@ -96,7 +95,7 @@ TheoryName parse_theory(const std::string& text) {
     read_coupling(kind, text.substr(begin + 1, end - begin - 1), theory);
     begin = end;
   }
-  expect_all(kind, theory);
+  take_defaults(kind, theory);
   return theory;
 }
 

@@ -19,11 +19,12 @@ namespace ddpm::eval {
 
 /// "u1,beta=1.5": a kind and its couplings, named as the options of `ddpm data generate KIND`.
 struct TheoryName {
-  std::string text;
+  std::string text;  ///< with all couplings
   std::string kind;
   std::map<std::string, double> couplings;
 };
-/// Throws ConfigError for a kind that has no exact values, and for unknown, missing or impossible couplings.
+/// Couplings that the text does not name are those that `ddpm data generate` takes then. Throws ConfigError for a kind
+/// that has no exact values, and for unknown or impossible couplings.
 TheoryName parse_theory(const std::string& text);
 
 class Theory {

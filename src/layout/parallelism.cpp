@@ -267,10 +267,6 @@ std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks)
   return lines_of(parallelism, ranks, /*that_depend_on_ranks=*/true);
 }
 
-std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism) {
-  return lines_of(parallelism, /*ranks=*/1, /*that_depend_on_ranks=*/false);
-}
-
 std::string islands_refusal(const Parallelism& parallelism, int64_t ranks) {
   if (parallelism.sync_every == 0) return "";
   for (const auto refuse : {cuts_do_not_divide, shards_do_not_multiply, islands_of_one_copy}) {
@@ -312,6 +308,11 @@ std::vector<std::string> warnings(const Parallelism& parallelism, int64_t ranks)
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks) {
   const std::vector<std::string> lines = refusals(parallelism, ranks);
   if (!lines.empty()) throw base::ConfigError("{}", lines.front());
+}
+
+void refuse_on_any_ranks(const Parallelism& parallelism) {
+  const std::vector<std::string> lines = lines_of(parallelism, /*ranks=*/1, /*that_depend_on_ranks=*/false);
+  if (!lines.empty()) throw base::ConfigError("{}", fmt::join(lines, "; also: "));
 }
 
 }  // namespace ddpm::layout

@@ -64,8 +64,6 @@ struct Parallelism {
 
 /// All combinations that cannot work on `ranks` ranks, a line each: the keys, what was asked, and what would work.
 std::vector<std::string> refusals(const Parallelism& parallelism, int64_t ranks);
-/// Returns the refusals that no other number of ranks would lift.
-std::vector<std::string> refusals_on_any_ranks(const Parallelism& parallelism);
 /// Which of the refusals says that there is no number of islands; "" where there is one, and without
 /// parallel.sync_every.
 std::string islands_refusal(const Parallelism& parallelism, int64_t ranks);
@@ -80,5 +78,7 @@ std::string island_of_one(const Parallelism& parallelism, int64_t ranks);
 std::vector<std::string> warnings(const Parallelism& parallelism, int64_t ranks);
 /// Throws ConfigError for the first combination that cannot work on `ranks` ranks.
 void refuse_combinations(const Parallelism& parallelism, int64_t ranks);
+/// Throws ConfigError with all combinations that work on no number of ranks.
+void refuse_on_any_ranks(const Parallelism& parallelism);
 
 }  // namespace ddpm::layout

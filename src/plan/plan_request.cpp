@@ -85,8 +85,7 @@ void add_mean_model(const nn::UNet2DConfig& config, const data::ImageFormat& ima
 
 Arrangement arrangement_of(const train::Config& config, int64_t nodes, int64_t ranks_per_node) {
   const layout::Parallelism parallelism = run::parallelism_of(config);
-  const std::vector<std::string> refusals = layout::refusals_on_any_ranks(parallelism);
-  if (!refusals.empty()) throw base::ConfigError("{}", fmt::join(refusals, "; "));
+  layout::refuse_on_any_ranks(parallelism);
   return {.nodes = nodes,
           .ranks_per_node = ranks_per_node,
           .parallelism = parallelism,

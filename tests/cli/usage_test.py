@@ -108,6 +108,30 @@ class Files(unittest.TestCase):
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertIn("nowhere.toml", process.stderr)
 
+    def test_what_no_number_of_ranks_can_run_is_not_valid(self):
+        for keys, said in {
+            ("--run.reproducible", "true"): "run.threads_per_rank = 0",
+            ("--run.reproducible", "true", "--parallel.zero_stage", 2, "--run.threads_per_rank", 1): "parallel.zero_stage = 2",
+            ("--parallel.offload", "parameters"): "parallel.zero_stage = 0",
+        }.items():
+            process = ddpm("config", "validate", self.own, *keys, check=False)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+            self.assertIn(said, process.stderr)
+
+    def test_a_configuration_may_be_keys_alone(self):
+        keys = ("--data.train", self.dataset, "--train.steps", 1, "--batch.global_size", 4, "--model.block_out_channels", "[8]",
+                "--model.down_block_types", '["DownBlock2D"]', "--model.up_block_types", '["UpBlock2D"]',
+                "--model.norm_num_groups", 4)  # fmt: skip
+        self.assertIn("images/s", ddpm("bench", "io", *keys).stdout)
+        self.assertIn("per step", ddpm("bench", "step", *keys, "--steps", 1, "--warm-up", 0).stdout)
+
+    def test_names_that_a_dataset_does_not_list_are_refused(self):
+        for key, listed in (("images", '"/images"'), ("labels", "no field of that role")):
+            process = ddpm("bench", "io", self.own, f"--data.{key}", "/foo", check=False)
+            self.assertEqual(process.returncode, 3, process.stderr)
+            self.assertIn(f'data.{key} = "/foo", but dataset.json lists {listed}', process.stderr)
+
     def test_every_command_with_a_configuration_takes_several(self):
         self.assertIn("image", ddpm("plan", self.site, self.own, "--nodes", 1, "--gpus-per-node", 1).stdout)
         self.assertIn("per step", ddpm("bench", "step", self.site, self.own, "--steps", 1, "--warm-up", 0).stdout)

@@ -60,6 +60,11 @@ TEST_F(OverrideTest, Refusals) {
   EXPECT_EQ(refused({"--optimizer.learning_rat", "1"}),
             "unknown key optimizer.learning_rat on the command line; did you mean optimizer.learning_rate?");
   EXPECT_EQ(refused({"--seed=1"}), "unknown key seed on the command line; did you mean run.seed?");
+  EXPECT_EQ(refused({"--optimizer.rate", "1"}),
+            "unknown key optimizer.rate on the command line; did you mean optimizer.learning_rate?");
+  EXPECT_EQ(refused({"--foo.bar", "1"}),
+            "unknown section [foo] on the command line; known: run, data, model, train, "
+            "optimizer, lr_schedule, logging");
 }
 
 // A site's file and a user's file.
@@ -102,7 +107,11 @@ TEST(UnknownKeys, NameTheNearestKnownOne) {
             "unknown key optimizer.learning_rat in run.toml:4; did you mean optimizer.learning_rate?");
   EXPECT_EQ(refusal_of("[optimizer]\nseed = 1"), "unknown key optimizer.seed in run.toml:2; did you mean run.seed?");
   EXPECT_EQ(refusal_of("seed = 1"), "unknown key seed in run.toml:1; did you mean run.seed?");
-  EXPECT_EQ(refusal_of("[optimizer]\nxyzzy_plugh_quux = 1"), "unknown key optimizer.xyzzy_plugh_quux in run.toml:2");
+  EXPECT_EQ(refusal_of("[optimizer]\nxyzzy_plugh_quux = 1"),
+            "unknown key optimizer.xyzzy_plugh_quux in run.toml:2; keys of [optimizer]: learning_rate, betas");
+  EXPECT_EQ(refusal_of("[lr_schedule]\nwarm = 1"),
+            "unknown key lr_schedule.warm in run.toml:2; did you mean "
+            "lr_schedule.warmup_steps or lr_schedule.warmup_fraction?");
 }
 
 TEST(UnknownKeys, AZeroByteDoesNotEndTheLine) {

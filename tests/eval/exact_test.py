@@ -213,11 +213,19 @@ class Exact(unittest.TestCase):
         rows = evaluate(WORK / "equal.npy", "u1,beta=1.5", "--gate", 4, code=6)
         self.assertIn(rows["plaquette", ""]["sigmas"], ("inf", "-inf"))
 
+    def test_couplings_that_are_not_given_are_those_of_a_set_without_them(self):
+        for kind, couplings in [("u1", "beta=1"), ("phi4,lambda=0.1", "mass-squared=0.1"), ("grf", "slope=3"),
+                                ("ising", "beta=0.4406867935097715")]:
+            samples = generate(kind.split(",")[0], "6", 8)
+            with_it = f"{kind},{couplings}"
+            short, long = (json.loads(ddpm("eval", "fields", samples, "--exact", name, "--json").stdout) for name in (kind, with_it))
+            self.assertEqual(short["metrics"], long["metrics"])
+            self.assertEqual(short["settings"]["exact"], with_it)
+
     def test_lattices_that_do_not_fit(self):
         for samples, kind, code, phrase in [
             (generate("u1", "4", 3, "--beta", 1), "su2,beta=1", 3, "2 variables"),
             (generate("grf", "4x5x6", 3, "--slope", 2.5), "u1,beta=1", 2, "4 x 5 x 6 sites"),
-            (generate("u1", "4", 3, "--beta", 1), "u1", 2, "wanted all"),
             (generate("u1", "4", 3, "--beta", 1), "ising,beta=1,temperature=1", 2, "wanted one of them"),
         ]:
             process = ddpm("eval", "fields", samples, "--exact", kind, check=False)

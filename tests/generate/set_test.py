@@ -100,6 +100,15 @@ class GeneratedSets(unittest.TestCase):
         self.assertEqual(info["class_names"], ["beta 0.25", "beta 0.5"])
         np.testing.assert_array_equal(read(self.root / "set")[1], np.arange(7) % 2)
 
+    def test_couplings_that_are_not_given(self):
+        for kind, options in {"grf": ["--slope", 3], "ising": ["--beta", 0.4406867935097715], "u1": ["--beta", 1], "su2": ["--beta", 2],
+                              "phi4": ["--mass-squared", 0.1, "--lambda", 0.1]}.items():  # fmt: skip
+            with self.subTest(kind=kind):
+                common = ["--size", 6, "--count", 4, "--seed", 2]
+                self.generate(kind, f"{kind}-given", *common, *options)
+                self.generate(kind, f"{kind}-default", *common)
+                self.assertEqual(digests(self.root / f"{kind}-given"), digests(self.root / f"{kind}-default"))
+
     def test_volumes_have_a_depth(self):
         self.generate("grf", "set", "--size", "4x5x6", "--count", 3)
         self.assertEqual(read(self.root / "set")[0].shape, (3, 4, 5, 6, 1))
@@ -128,7 +137,6 @@ class GeneratedSets(unittest.TestCase):
         self.refused(2, "--shards", "grf", *few, "--shards", 0)
         self.refused(2, "--seed", "grf", *few, "--seed", -1)
         self.refused(2, "--beta", "grf", *few, "--beta", 1)
-        self.refused(2, "neither were given", "ising", *few)
         self.refused(2, "both were given", "ising", *few, "--beta", 1, "--temperature", 1)
         self.refused(2, "--beta -1", "ising", *few, "--beta", "-1")
         self.refused(2, "--temperature 0", "ising", *few, "--temperature", 0)

@@ -261,7 +261,7 @@ CreateResult create_fields(comm::Communicator& comm, base::FileSystem& files, co
                 .transforms = options.arrays.transforms};
   comm::agree(comm, [&] { job.fields = named_fields(*source, options.arrays); });
   const ImageFormat image = image_format(job.fields);
-  log.info("{}: {} of {} x {}, {}", source->name(), base::counted(source->size(), "image"), size_text(image),
+  log.info("{}: {} of {} × {}, {}", source->name(), base::counted(source->size(), "image"), size_text(image),
            image.channels, numpy_name(image.dtype));
   CreateResult result = write_fields(comm, files, *source, job, progress);
   source->close(comm);

@@ -227,8 +227,10 @@ std::string find_source(const SourceOptions& options) {
     }
   }
   if (!is_there(first)) {
-    throw base::DatasetError("{}: not there, wanted a folder, a list or archives of pictures, or IDX or CIFAR files",
-                             first.string());
+    throw base::DatasetError(
+        "{}: not there, wanted pictures (a folder, a list or archives), IDX or CIFAR files, or arrays "
+        "(.npy, .npz, HDF5, NetCDF-4, a dataset)",
+        first.string());
   }
   if (options.format == SourceFormat::folder || is_folder(first)) {
     if (options.format == SourceFormat::list || options.format == SourceFormat::archive) {
