@@ -1,7 +1,6 @@
 #include "comm/start_deadline.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -19,40 +18,30 @@ namespace {
 /// may have started after them, and launchers end all where one leaves.
 constexpr double kSilentSeconds = 30.0;
 
+/// What ends the process of a rank that has waited for `seconds`.
+void give_up(double seconds, const std::string& rank, bool speaks) {
+  if (speaks) {
+    std::fprintf(stderr,
+                 "ddpm: error: rank %s on %s: the ranks have not met within %g s (%s): some have not come, or "
+                 "cannot be reached from others\n",
+                 rank.c_str(), base::host_name().c_str(), seconds, StartDeadline::kVariable);
+  }
+  std::_Exit(static_cast<int>(base::ExitCode::communication));
+}
+
 }  // namespace
 
 double StartDeadline::seconds(double otherwise) { return seconds_of(process_environment(), kVariable, otherwise); }
 
 StartDeadline::StartDeadline(double otherwise) {
   const double limit = seconds(otherwise);
+  if (!(limit > 0.0)) return;
   // Asked here: MPI_Init may change the environment while the thread waits.
   const std::string rank = launched_rank(process_environment()).value_or("0");
-  if (limit > 0.0) thread_ = std::thread([this, limit, rank] { wait(limit, rank); });
-}
-
-StartDeadline::~StartDeadline() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    started_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
-}
-
-void StartDeadline::wait(double seconds, const std::string& rank) {
   // The missing one may be rank 0: two lines are better than none, and than a thousand.
   const bool speaks = rank == "0" || rank == "1";
-  const double patience = seconds + (speaks ? 0.0 : std::min(seconds, kSilentSeconds));
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, std::chrono::duration<double>(patience), [this] { return started_; })) return;
-  if (speaks) {
-    std::fprintf(stderr,
-                 "ddpm: error: rank %s on %s: the ranks have not met within %g s (%s): some have not come, or "
-                 "cannot be reached from others\n",
-                 rank.c_str(), base::host_name().c_str(), seconds, kVariable);
-  }
-  std::_Exit(static_cast<int>(base::ExitCode::communication));
+  deadline_.emplace(limit + (speaks ? 0.0 : std::min(limit, kSilentSeconds)),
+                    [limit, rank, speaks] { give_up(limit, rank, speaks); });
 }
 
 }  // namespace ddpm::comm

@@ -1,10 +1,9 @@
 // A rank that never calls MPI_Init keeps the others waiting in theirs, where no configuration is known yet.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-#include <string>
-#include <thread>
+#include <optional>
+
+#include "comm/deadline.h"
 
 namespace ddpm::comm {
 
@@ -20,17 +19,9 @@ class StartDeadline {
   static double seconds(double otherwise);
 
   explicit StartDeadline(double otherwise);
-  ~StartDeadline();
-  StartDeadline(const StartDeadline&) = delete;
-  StartDeadline& operator=(const StartDeadline&) = delete;
 
  private:
-  void wait(double seconds, const std::string& rank);
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool started_ = false;
-  std::thread thread_;
+  std::optional<Deadline> deadline_;
 };
 
 }  // namespace ddpm::comm

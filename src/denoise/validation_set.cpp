@@ -101,7 +101,8 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
   return numbers;
 }
 
-std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const {
+std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor,
+                                          const base::ProgressReport& progress) const {
   const DenoisingLoss denoising{
       .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *tiles_.model};
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
@@ -110,7 +111,7 @@ std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecut
                                     noise_shape(images.x0, *tiles_.model), options_.device);
     return denoising.losses(images, random, nn::RandomContext{});
   };
-  return of_each_image(1, measure, {});
+  return of_each_image(1, measure, progress);
 }
 
 at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,

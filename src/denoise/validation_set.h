@@ -62,7 +62,9 @@ class ValidationSet {
   /// Collective; every rank runs the same number of forward passes, since ZeRO-3 gathers in each, and a rank that has
   /// no image left repeats the first ones and discards the result. Throws AgreedError with DatasetError's code for a
   /// damaged image.
-  [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor) const;
+  /// `progress` is called on all ranks after each of the passes, and may throw on all of them.
+  [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor,
+                                           const base::ProgressReport& progress = {}) const;
 
   /// The losses() of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: GridLevel),
   /// float64 [size(), levels, channels]. Collective.

@@ -111,7 +111,8 @@ void describe(config::Section& section, FaultConfig& c) {
            {.min = 0.0})
       .key("checkpoint_timeout_s", c.checkpoint_timeout_s,
            "Longest time in seconds for writing a checkpoint, or the model.", {.min = 0.0})
-      .key("validation_timeout_s", c.validation_timeout_s, "Longest time in seconds for a validation.", {.min = 0.0})
+      .key("validation_timeout_s", c.validation_timeout_s, "Longest seconds for each batch of a validation.",
+           {.min = 0.0})
       .key("stop_signals", c.stop_signals,
            "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes "
            "a checkpoint and ends with exit code 75; the same command continues.")

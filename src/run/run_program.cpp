@@ -1,8 +1,10 @@
 #include "run/run_program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string>
@@ -14,6 +16,7 @@
 #include "base/error.h"
 #include "base/standard_streams.h"
 #include "comm/collectives.h"
+#include "comm/deadline.h"
 #include "comm/launch.h"
 #include "comm/start_deadline.h"
 #include "comm/watchdog.h"
@@ -28,6 +31,8 @@ namespace {
 constexpr auto kTimeToBeEnded = std::chrono::seconds(30);
 /// What ranks find when another one leaves comes later than its own error, which is the one to be said.
 constexpr auto kTimeForTheCause = std::chrono::seconds(2);
+/// Seconds for MPI's end, once all ranks have come to it, where no shorter time was given for its start.
+constexpr double kLongestEnd = 120.0;
 
 /// Whether an error of LibTorch's or of C++ says that an allocation failed.
 bool is_out_of_memory(const std::string& what) {
@@ -49,13 +54,26 @@ std::string explain(base::ExitCode code, const std::string& what) {
       asked);
 }
 
+/// MPI's end, which some networks' libraries never come to. The run's work is done: its result is the process's, too.
+void finalize(comm::MpiSession& session, const base::Logger& log, base::ExitCode code, double start_seconds) {
+  std::optional<comm::Deadline> deadline;
+  if (start_seconds > 0.0) {
+    const double seconds = std::min(start_seconds, kLongestEnd);
+    deadline.emplace(seconds, [&log, code, seconds] {
+      log.warn("MPI has not ended within {:g} s; all work is done, so this process ends without it", seconds);
+      std::_Exit(static_cast<int>(code));
+    });
+  }
+  session.finalize();
+}
+
 /// The end that all ranks come to with `code`. Where it fails for this one, the others may wait: it ends them.
 int end_together(comm::MpiSession& session, std::optional<comm::Watchdog>& watchdog, const base::Logger& log,
-                 base::ExitCode code) {
+                 base::ExitCode code, double start_seconds) {
   try {
     if (watchdog) watchdog->finish();
     watchdog.reset();
-    session.finalize();
+    finalize(session, log, code, start_seconds);
     return static_cast<int>(code);
   } catch (const base::Error& error) {
     log.error("{}", error.what());
@@ -81,11 +99,10 @@ int end_together(comm::MpiSession& session, std::optional<comm::Watchdog>& watch
 int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session, const comm::StartOptions& options) {
   const base::Logger log(session.rank(), session.size(), session.node_name());
   const auto files = base::posix_file_system();
-  const comm::Phase start{.name = "starting",
-                          .deadline_s = comm::StartDeadline::seconds(options.timeout_s),
-                          .key = comm::StartDeadline::kVariable};
+  const double start_seconds = comm::StartDeadline::seconds(options.timeout_s);
+  const comm::Phase start{.name = "starting", .deadline_s = start_seconds, .key = comm::StartDeadline::kVariable};
   std::optional<comm::Watchdog> watchdog;
-  const auto end = [&](base::ExitCode code) { return end_together(session, watchdog, log, code); };
+  const auto end = [&](base::ExitCode code) { return end_together(session, watchdog, log, code, start_seconds); };
   try {
     {
       // The watchdog's own first messages may go where MPI's start sent none.

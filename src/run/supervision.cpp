@@ -59,6 +59,23 @@ void Supervision::decide(std::span<const double, kVotes> sums, int64_t step) {
   note(step);
 }
 
+bool Supervision::run_in_parts(const LongWork& which,
+                               const std::function<void(const std::function<void()>& next_part)>& work) {
+  struct GivenUp {};  // thrown by all ranks together
+  enter(which.phase, which.step);
+  try {
+    work([&] {
+      if (which.may_be_given_up && interrupted()) throw GivenUp();
+      enter(which.phase, which.step);
+    });
+  } catch (const GivenUp&) {
+    log_.info("step {}: {} is given up, by {}", which.step, phases_[static_cast<std::size_t>(which.phase)].name,
+              stop_.reason());
+    return false;
+  }
+  return true;
+}
+
 void Supervision::end_if_asked() {
   if (!stop_.ask(world_)) return;
   log_.info("stopped before the first step by {}; repeat the command to start again", stop_.reason());

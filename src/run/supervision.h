@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,6 +50,16 @@ class Supervision {
   void decide(std::span<const double, kVotes> sums, int64_t step);
   /// Asks all ranks, between micro-batches. Collective.
   bool interrupted() { return stop_.ask(world_); }
+
+  /// Long work after a step, which a run that is asked to stop may leave out.
+  struct LongWork {
+    engine::RunPhase phase;
+    int64_t step = 0;
+    bool may_be_given_up = true;
+  };
+  /// Runs `work`, collective, which calls on all ranks what it is handed, after each of its parts: there the phase
+  /// begins anew, and the work is given up if a rank was asked to stop. Returns whether it came to its end. Collective.
+  bool run_in_parts(const LongWork& which, const std::function<void(const std::function<void()>& next_part)>& work);
   /// Throws Stopped, before the first step, when a rank was asked to stop. Collective.
   void end_if_asked();
   /// Ends the run after a request, once the checkpoint is written: says why, and throws Stopped.

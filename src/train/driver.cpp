@@ -74,9 +74,9 @@ bool Driver::must_wait_for(int64_t step) const {
 
 void Driver::after(const StepResult& result, bool settled) {
   const int64_t count = state_->progress.step;
-  FinishedStep step = {
-      .step = count, .last = count >= total_steps_, .stopping = supervision_.stop().decided(), .result = result};
-  const auto call = [&step, settled](Callback& callback) {
+  FinishedStep step = {.step = count, .last = count >= total_steps_, .result = result};
+  const auto call = [this, &step, settled](Callback& callback) {
+    step.stopping = supervision_.stop().decided();  // which an earlier callback may have asked
     const bool best = step.best;
     const bool last = step.last;
     if (callback.due(step)) callback.run(step);

@@ -128,18 +128,22 @@ void SampleGrids::run(FinishedStep& step) {
   Drawing& d = *drawing_;
   const denoise::SamplingOptions& options = d.options;
   std::vector<at::Tensor> drawn;  // on rank 0
+  bool complete = false;
   step_.with_model_weights([&](nn::UnitExecutor& executor) {
-    const auto enter = [&] { supervision_.enter(engine::RunPhase::samples, step.step); };
-    enter();
     denoise::BatchSampler sampler(
         d.model, *d.sampler, *d.inputs, options,
         denoise::seeded_noise(options.seed, d.model, *step_.tiles().model, task_.place.device), task_.place.device);
     sampler.run_units_by(executor);
     sampler.use_tiles(step_.tiles());
-    denoise::sample_together(
-        sampler, options, [&](int64_t /*first*/, const at::Tensor& images) { drawn.push_back(images); }, world_,
-        task_.place.mesh, [&](std::size_t /*done*/, std::size_t /*total*/) { enter(); });
+    complete = supervision_.run_in_parts(
+        {.phase = engine::RunPhase::samples, .step = step.step, .may_be_given_up = !step.last},
+        [&](const std::function<void()>& next_part) {
+          denoise::sample_together(
+              sampler, options, [&](int64_t /*first*/, const at::Tensor& images) { drawn.push_back(images); }, world_,
+              task_.place.mesh, [&](std::size_t /*done*/, std::size_t /*total*/) { next_part(); });
+        });
   });
+  if (!complete) return;
   comm::do_on_root(world_, [&] { step.pictures.push_back(make_picture(at::cat(drawn), step.step)); });
   step.drawn = true;
   runtime_.log.info("step {}: {} drawn in {:.1f} s: {}", step.step, base::counted(options.count, "sample"),

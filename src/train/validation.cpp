@@ -56,15 +56,21 @@ bool Validation::due(const FinishedStep& step) const {
 }
 
 void Validation::run(FinishedStep& step) {
-  supervision_.enter(engine::RunPhase::validation, step.step);
   const auto began = base::Clock::now();
   const int64_t levels = task_.config.validation.levels;
   std::vector<double> losses;
   at::Tensor grid;
+  bool measured = false;
   step_->with_model_weights([&](nn::UnitExecutor& executor) {
-    losses = set_->losses(*unet_, executor);
-    if (levels > 0) grid = set_->grid_losses(*unet_, executor, levels);
+    measured = supervision_.run_in_parts(
+        {.phase = engine::RunPhase::validation, .step = step.step, .may_be_given_up = !step.last},
+        [&](const std::function<void()>& next_part) {
+          const auto progress = [&](int64_t /*done*/, int64_t /*total*/) { next_part(); };
+          losses = set_->losses(*unet_, executor, progress);
+          if (levels > 0) grid = set_->grid_losses(*unet_, executor, levels, progress);
+        });
   });
+  if (!measured) return;
   const double seconds = base::seconds_since(began);
 
   const double loss = denoise::mean_loss(losses);

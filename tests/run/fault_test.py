@@ -83,6 +83,22 @@ class Stopping(unittest.TestCase):
                 self.assertIn("stopped at step 1,", said)
                 self.expect_same_as_unbroken(job.run, 2, **sections, **parallel)
 
+    def test_long_work_after_a_step_is_given_up(self):
+        images = make_dataset(WORK / "many-squares", 1200)
+        validation = {"data": {"validation": str(images)}, "validation": {"every_steps": 2}}
+        samples = {"sample": {"every_steps": 2, "count": 32, "scheduler": "ddpm", "steps": 250}}
+        for name, sections in (("validation", validation), ("drawing samples", samples)):
+            sections |= {"train": {"steps": 4}}
+            with self.subTest(name), Job(f"given-up-{name.split()[0]}", self.dataset, 2, **sections) as job:
+                job.wait_for_step(1)  # of the second step nothing is written before that work is done
+                time.sleep(0.5)
+                job.process.send_signal(signal.SIGUSR1)
+                code, said = job.end()
+                self.assertEqual(code, 75, said)
+                self.assertIn(f"step 2: {name} is given up, by SIGUSR1", said)
+                self.assertIn("stopped at step 2, with a checkpoint", said)
+                self.expect_same_as_unbroken(job.run, 2, **sections)
+
     def test_the_clock_stops_a_run_too(self):
         with Job("clock", self.dataset, 2, ["--fault.max_minutes", 0.05, "--train.steps", 100000]) as job:
             code, said = job.end(60)
