@@ -123,7 +123,8 @@ void expect_like_trained(const data::Dataset& dataset, const LoadedModel& model,
     expect_known_labels(dataset, model.unet->config());
     expect_same_classes(sets, model.image.class_names);
   }
-  if (model.unet->config().in_channels == model.unet->config().out_channels) return;
+  const bool masked = field_of(dataset.info().fields, FieldRole::mask) != nullptr;
+  if (!masked && model.unet->config().in_channels == model.unet->config().out_channels) return;
   if (dataset.image().sides() == model.image.sides()) return;
   throw base::DatasetError("{}: what it gives is for images of {}; those that are drawn are {}", path,
                            data::size_text(dataset.image()), fmt::join(model.image.sides(), " × "));

@@ -25,6 +25,8 @@ constexpr const char* kVariables = "variables";
 constexpr const char* kVariablesOfState = "image_variables";
 constexpr const char* kLabelsArray = "labels";
 constexpr const char* kLabelsArrayOfState = "image_labels";
+constexpr const char* kMask = "mask";
+constexpr const char* kMaskOfState = "image_mask";
 
 base::DType parse_dtype(const std::string& name, const std::string& origin) {
   for (const base::DType dtype : {base::DType::u8, base::DType::f32}) {
@@ -92,6 +94,7 @@ bool ImageRecord::is_like(const ImageRecord& other) const {
   like.reading = other.reading;
   like.names = other.names;
   like.labels = other.labels;
+  like.mask = other.mask;
   return like == other;
 }
 
@@ -129,6 +132,7 @@ base::Json ImageRecord::record_json() const {
   if (!reading.variables.empty()) json[kFiles] = to_json(reading);
   if (!names.empty()) json[kVariables] = base::Json::parse(data::names_json(names).dump());
   if (!labels.empty()) json[kLabelsArray] = labels;
+  if (!mask.empty()) json[kMask] = mask.to_json();
   return json;
 }
 
@@ -142,6 +146,7 @@ void ImageRecord::set_normalization(const base::Json& json, const std::string& o
   if (json.contains(kFiles)) reading = parse_file_reading(json[kFiles], fmt::format("{}: '{}'", origin, kFiles));
   if (json.contains(kVariables)) names = parse_names(json[kVariables], fmt::format("{}: '{}'", origin, kVariables));
   if (values.has(kLabelsArray)) labels = values.text(kLabelsArray);
+  if (json.contains(kMask)) mask = RecordedMask::parse(json[kMask], fmt::format("{}: '{}'", origin, kMask));
 }
 
 void write_image_record(const ImageRecord& image, base::Json& state) {
@@ -157,6 +162,7 @@ void write_image_record(const ImageRecord& image, base::Json& state) {
   if (!image.reading.variables.empty()) state[kFiles] = to_json(image.reading).dump();
   if (!image.names.empty()) state[kVariablesOfState] = data::names_json(image.names).dump();
   if (!image.labels.empty()) state[kLabelsArrayOfState] = image.labels;
+  if (!image.mask.empty()) state[kMaskOfState] = image.mask.to_json().dump();
   if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
 
@@ -188,6 +194,8 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
        [&](const base::Json& json, const std::string& place) { image.reading = parse_file_reading(json, place); });
   read(kVariablesOfState,
        [&](const base::Json& json, const std::string& place) { image.names = parse_names(json, place); });
+  read(kMaskOfState,
+       [&](const base::Json& json, const std::string& place) { image.mask = RecordedMask::parse(json, place); });
   if (fields.has(kLabelsArrayOfState)) image.labels = fields.text(kLabelsArrayOfState);
   return image;
 }

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "data/dataset_options.h"
 #include "data/format.h"
+#include "denoise/recorded_mask.h"
 
 namespace ddpm::denoise {
 
@@ -31,6 +32,9 @@ struct ImageRecord {
   std::vector<data::Variable> names = {};
   /// Name of the labels' array in the .h5 files of a set of which `fields` is empty; empty: DatasetOptions' own.
   std::string labels = {};
+  /// The mask that all images of the set share, of whole images. Empty: there is none, or an older version wrote the
+  /// record.
+  RecordedMask mask = {};
 
   /// Height and width, of volumes with the depth before.
   [[nodiscard]] std::vector<int64_t> sides() const { return format(1, dtype).sides(); }
@@ -39,8 +43,8 @@ struct ImageRecord {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// Whether images and fields are of the same kind, from whatever files they come; `names` and `labels` are not
-  /// compared.
+  /// Whether images and fields are of the same kind, from whatever files they come; `names`, `labels` and `mask`
+  /// are not compared.
   [[nodiscard]] bool is_like(const ImageRecord& other) const;
   /// The transform of each of the images' `channels`.
   [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;
@@ -49,7 +53,7 @@ struct ImageRecord {
   /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields", "positions" and "wraps" where there are such.
   [[nodiscard]] base::Json normalization_json() const;
   /// normalization.json of a model's folder: the same, "files" of foreign ones (file_reading.h), "variables", which are
-  /// the names, and "labels".
+  /// the names, "labels" and "mask".
   [[nodiscard]] base::Json record_json() const;
   /// The reverse of record_json(); throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);

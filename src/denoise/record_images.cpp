@@ -36,7 +36,8 @@ ImageRecord record_images(const data::Dataset& dataset, bool positions, const Pa
           patch.wraps,
           dataset.reading(),
           names_of(info),
-          labels_of(dataset)};
+          labels_of(dataset),
+          RecordedMask::of(dataset)};
 }
 
 }  // namespace ddpm::denoise

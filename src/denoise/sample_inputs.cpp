@@ -5,6 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -61,6 +62,7 @@ struct SampleInputs::State {
   std::optional<data::Dataset> dataset;
   std::optional<ModelInputs> inputs;  // set where the model is given more than noisy images and a class
   at::Device device;
+  at::Tensor valid;       // bool [1, 1, H, W], of the mask that the model remembers; undefined: none of images drawn
   at::Tensor parameters;  // what all samples are given, as the model takes it; undefined: nothing, or a dataset's
 
   [[nodiscard]] layout::Range conditions_of(int64_t first, int64_t n) const {
@@ -81,7 +83,9 @@ struct SampleInputs::State {
   /// model is given neither.
   [[nodiscard]] StoredBatch read(int64_t first, int64_t n) const {
     if (!inputs) return {};
-    const auto wanted = [](const data::Field& field) { return field.role == FieldRole::condition; };
+    const auto wanted = [](const data::Field& field) {
+      return field.role == FieldRole::condition || field.role == FieldRole::mask;
+    };
     if (dataset) return stored_batch(read_range(*dataset, conditions_of(first, n), wanted), dataset->fields(), device);
     const data::Field field = image_field();
     data::MicroBatch one{.positions = {0, 1}, .indices = {0}, .values = {std::vector<std::byte>(field.bytes())}};
@@ -161,7 +165,9 @@ struct SampleInputs::State {
       given.beside = each(batch.beside);
       given.conditions.parameters = each(batch.conditions.parameters);
       given.conditions.parameters_kept = each(batch.conditions.parameters_kept);
+      given.valid = each(batch.valid);
     }
+    if (!given.valid.defined() && valid.defined()) given.valid = valid.expand({n, -1, -1, -1});
     given.conditions.class_labels = labels(first, n, dropped);
     return given;
   }
@@ -180,6 +186,20 @@ struct SampleInputs::State {
       values[i] = values[i] * map.scale + map.offset;
     }
     parameters = at::tensor(values, at::kDouble).to(device, at::kFloat).unsqueeze(0);
+  }
+
+  /// Whether the set that is given says where images have values.
+  [[nodiscard]] bool gives_masks() const {
+    return dataset && field_of(dataset->info().fields, FieldRole::mask) != nullptr;
+  }
+
+  /// Takes the mask that the model remembers, where it is one of such images as are drawn.
+  void set_mask() {
+    const RecordedMask& mask = model.image.mask;
+    if (mask.empty() || mask.sides != model.image.sides()) return;
+    const at::Tensor pixels = at::empty({std::ssize(mask.valid)}, at::kBool);
+    std::ranges::copy(mask.valid, pixels.data_ptr<bool>());
+    valid = pixels.view({1, 1, -1, mask.sides.back()}).to(device);
   }
 
   void expect_given() const {
@@ -206,15 +226,27 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
     if (folder) arrays = {.labels = arrays.labels};  // which lists its fields
     dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
   }
-  return of_set(model, options, std::move(dataset), world, device);
+  SampleInputs inputs = of_set(model, options, std::move(dataset), world, device);
+  const data::Field* mask = field_of(model.image.fields, FieldRole::mask);
+  if (mask != nullptr && mask->per_set && !inputs.state_->valid.defined() && !inputs.state_->gives_masks()) {
+    runtime.log.warn(
+        "the model was trained with a mask{}; images are drawn as if they had values everywhere; wanted: as "
+        "--condition "
+        "a dataset whose masks they have",
+        model.image.mask.empty() ? std::string(", which an older version did not record")
+                                 : fmt::format(" of {}, not of {}", fmt::join(model.image.mask.sides, " × "),
+                                               fmt::join(model.image.sides(), " × ")));
+  }
+  return inputs;
 }
 
 SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOptions& options,
                                   std::optional<data::Dataset> dataset, comm::Communicator& world, at::Device device) {
   const nn::UNet2DConfig& unet = model.unet->config();
-  auto state = std::make_unique<State>(State{model, options, std::move(dataset), {}, device, {}});
+  auto state = std::make_unique<State>(State{model, options, std::move(dataset), {}, device, {}, {}});
   comm::agree(world, [&] {
     if (!options.parameters.empty()) state->set_parameters();
+    state->set_mask();
     check_class_label(unet, options, state->dataset && !state->dataset->labels().empty());
     expect_record_of(unet, model.image);
     state->expect_given();
@@ -226,7 +258,7 @@ SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOpt
         throw base::ConfigError("--parameters: --condition gives them already; wanted: one of the two");
       }
     }
-    const bool more = unet.in_channels != unet.out_channels || unet.num_parameters;
+    const bool more = unet.in_channels != unet.out_channels || unet.num_parameters || state->gives_masks();
     if (!state->dataset && more) {
       state->inputs.emplace(std::vector{state->image_field()}, device, model.image.positions);
     } else if (more) {

@@ -28,6 +28,7 @@ struct SampleInputOptions {
 struct Given {
   at::Tensor beside = {};  ///< float32 [n, C', H, W]: further input channels; undefined: none
   nn::Conditions conditions = {};
+  at::Tensor valid = {};  ///< bool [n, 1, H, W]: where the images have values; undefined: everywhere
 };
 /// The same, and for guidance beside it what is left without all that training left out now and then.
 struct GivenTwice {

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/select.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
@@ -211,13 +212,16 @@ at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const GivenTwice& 
   }
   const at::Tensor noise = noise_(first, n).to(device_);
   const diffusion::SampleNoise fresh{options_.seed, static_cast<uint64_t>(first), noise_shape(noise, *tiles_.model)};
-  at::Tensor images = diffusion::sample(sampler_, fresh, noise, denoise, progress);
+  at::Tensor valid = of_images.whole.valid;
+  if (valid.defined()) valid = tiles_.model->cut(valid);
+  at::Tensor images = diffusion::sample(sampler_, fresh, noise, denoise, progress, valid);
   if (model_.mean) {
     const auto mean = [this](const at::Tensor& x, const at::Tensor& /*t*/, const Given& beside) {
       return mean_image(*model_.mean, x, beside.beside, beside.conditions, *tiles_.mean);
     };
     const at::Tensor timesteps = at::zeros({n}, images.options().dtype(at::kLong));
     images = images + by_windows(mean, given)(images, timesteps);
+    if (valid.defined()) images = at::where(valid, images, at::zeros({}, images.options()));
   }
   return tiles_.model->whole(images).to(at::kCPU).contiguous();
 }

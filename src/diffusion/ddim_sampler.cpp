@@ -23,9 +23,9 @@ class DdimSampler : public Sampler {
 
   at::Tensor step(std::size_t index, const at::Tensor& sample, const at::Tensor& noise,
                   const ModelCall& model) override {
-    const at::Tensor model_output = model(sample, timesteps()[index]);
     const PredictionType type = schedule_.prediction_type();
     const NoiseLevel now{schedule_.alpha_cumprod(visited_[index])};
+    const at::Tensor model_output = answer_to(sample, timesteps()[index], type, now, model);
     const NoiseLevel next = next_level(index);
     const at::Tensor image = limit_image(schedule_.config(), predicted_image(type, now, model_output, sample));
     const float sigma = deviation(now, next);

@@ -21,8 +21,8 @@ class DdpmSampler : public Sampler {
 
   at::Tensor step(std::size_t index, const at::Tensor& sample, const at::Tensor& noise,
                   const ModelCall& model) override {
-    const at::Tensor model_output = model(sample, timesteps()[index]);
     const NoiseLevel now = level(index);
+    const at::Tensor model_output = answer_to(sample, timesteps()[index], schedule_.prediction_type(), now, model);
     const NoiseLevel next = level(index + 1);
     const float current_alpha = now.alpha_cumprod / next.alpha_cumprod;
     const float current_beta = 1.0F - current_alpha;

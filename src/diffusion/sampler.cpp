@@ -19,16 +19,17 @@ at::Tensor timestep_tensor(double timestep, const at::Tensor& x) {
 }  // namespace
 
 at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& noise, const Denoiser& denoise,
-                  const SampleProgress& progress) {
+                  const SampleProgress& progress, const at::Tensor& valid) {
   const at::NoGradGuard no_grad;
   DDPM_CHECK(noise.dim() == 4, "initial noise of {} axes", noise.dim());
   const ImageShape shape =
       fresh.shape.value_or(ImageShape{.channels = noise.size(1), .height = noise.size(2), .width = noise.size(3)});
   at::Tensor x = noise.to(at::kFloat) * sampler.init_noise_sigma();
   const std::size_t steps = sampler.timesteps().size();
-  const ModelCall model = [&](const at::Tensor& input, double timestep) {
-    return denoise(input, timestep_tensor(timestep, input)).to(at::kFloat);
-  };
+  const ModelCall model{
+      .answer = [&](const at::Tensor& input,
+                    double timestep) { return denoise(input, timestep_tensor(timestep, input)).to(at::kFloat); },
+      .valid = valid};
   for (std::size_t i = 0; i < steps; ++i) {
     at::Tensor added;
     if (sampler.needs_noise(i)) {

@@ -27,7 +27,10 @@ struct SamplerOptions {
 };
 
 /// The network's answer, float32, at one timestep: x [N, C, H, W] is what it is shown.
-using ModelCall = std::function<at::Tensor(const at::Tensor& x, double timestep)>;
+struct ModelCall {
+  std::function<at::Tensor(const at::Tensor& x, double timestep)> answer;
+  at::Tensor valid = {};  ///< where images have values: see sample()
+};
 
 class Sampler {
  public:
@@ -66,8 +69,10 @@ struct SampleNoise {
 
 /// Runs `sampler` on unit normal `noise` [N, C, H, W] (see initial_noise; on the model's device) and returns the
 /// images, neither clamped nor rescaled. Fresh noise of step i and image n is a pure function of (fresh.seed, i,
-/// fresh.first_image + n). Records no gradients.
+/// fresh.first_image + n). Records no gradients. `valid`, bool [N, 1, H, W], is false where images have no value, and
+/// training has shown 0 and noise: the denoised image is 0 there at each step, whatever the model answers. Undefined:
+/// they have values everywhere.
 at::Tensor sample(Sampler& sampler, const SampleNoise& fresh, const at::Tensor& noise, const Denoiser& denoise,
-                  const SampleProgress& progress = {});
+                  const SampleProgress& progress = {}, const at::Tensor& valid = {});
 
 }  // namespace ddpm::diffusion

@@ -9,6 +9,7 @@
 #include <ATen/ops/lerp.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -113,13 +114,32 @@ at::Tensor limit_image(const SchedulerConfig& c, const at::Tensor& image) {
   return image;
 }
 
+at::Tensor answer_to(const at::Tensor& sample, double timestep, PredictionType type, NoiseLevel level,
+                     const ModelCall& model) {
+  const at::Tensor answer = model.answer(sample, timestep);
+  if (!model.valid.defined()) return answer;
+  // The whole sample is noise there.
+  const at::Tensor nothing = at::zeros({}, sample.options());
+  const at::Tensor noise = sample / level.noise();
+  switch (type) {
+    case PredictionType::epsilon:
+      return at::where(model.valid, answer, noise);
+    case PredictionType::sample:
+      return at::where(model.valid, answer, nothing);
+    case PredictionType::v_prediction:
+      return at::where(model.valid, answer, noise * level.signal());
+  }
+  throw base::InternalError("prediction type {}", static_cast<int>(type));
+}
+
 at::Tensor denoised(const SchedulerConfig& config, const NoisePoint& point, const at::Tensor& x,
                     const ModelCall& model) {
   const Scalings s = scalings(config, point);
   const at::Tensor shown = s.in == 1.0 ? x : x * s.in;
-  const at::Tensor answer = model(shown.to(at::kFloat), point.timestep);
+  const at::Tensor answer = model.answer(shown.to(at::kFloat), point.timestep);
   const bool direct = s.skip == 0.0 && s.out == 1.0;
-  return limit_image(config, direct ? answer : x * s.skip + answer * s.out);
+  const at::Tensor image = limit_image(config, direct ? answer : x * s.skip + answer * s.out);
+  return model.valid.defined() ? at::where(model.valid, image, at::zeros({}, image.options())) : image;
 }
 
 }  // namespace ddpm::diffusion

@@ -41,7 +41,12 @@ at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tens
 /// clamping, or neither, as `config` says.
 at::Tensor limit_image(const SchedulerConfig& config, const at::Tensor& image);
 
-/// D(x) at `point`, limited as `config` says.
+/// The model's answer to `sample` at `timestep`, whose level is `level`. Where images have no values it is the one for
+/// which predicted_image() is 0.
+at::Tensor answer_to(const at::Tensor& sample, double timestep, PredictionType type, NoiseLevel level,
+                     const ModelCall& model);
+
+/// D(x) at `point`, limited as `config` says; 0 where images have no values.
 at::Tensor denoised(const SchedulerConfig& config, const NoisePoint& point, const at::Tensor& x,
                     const ModelCall& model);
 

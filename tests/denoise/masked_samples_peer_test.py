@@ -1,0 +1,119 @@
+"""What a model draws where the images that it learned from had no values: the denoised image is 0 there at each step, as training
+showed it. Loops in PyTorch over the UNet of diffusers draw the same from the same noise."""
+
+import math
+import os
+import pathlib
+import sys
+import unittest
+
+import diffusers
+import h5py
+import numpy as np
+import torch
+
+sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
+from ddpm_run import ddpm, write_config  # noqa: E402
+
+WORK = pathlib.Path.cwd()
+COUNT, SIZE = 24, 16
+ONE_MASK = np.ones((SIZE, SIZE), np.uint8)
+ONE_MASK[:, SIZE // 2 :] = 0
+ONE_MASK[3, 2] = 0
+DIFFUSION = {"ddpm": {}, "v": {"prediction_type": "v_prediction"}, "edm": {"formulation": "edm", "sigma_data": 1.0},
+             "flow": {"formulation": "flow"}}  # fmt: skip
+
+
+def write_set(path, masks):
+    images = np.random.default_rng(1).standard_normal((COUNT, SIZE, SIZE, 1)).astype(np.float32)
+    images[np.broadcast_to(masks, (COUNT, SIZE, SIZE)) == 0] = np.nan
+    with h5py.File(path, "w") as file:
+        file["images"], file["mask"] = images, masks
+    return path
+
+
+def edm_by_heun(answer, noise, valid, steps, data=1.0, least=0.002, most=80.0):
+    def denoised(x, sigma):
+        scale = math.hypot(sigma, data)
+        f = answer((x / scale).float(), math.log(sigma) / 4).double()
+        return (x * data**2 / scale**2 + f * sigma * data / scale) * valid
+
+    ramp = [(most ** (1 / 7) + i / (steps - 1) * (least ** (1 / 7) - most ** (1 / 7))) ** 7 for i in range(steps)] + [0.0]
+    x = noise.double() * math.hypot(most, data)
+    for a, b in zip(ramp, ramp[1:]):
+        slope = (x - denoised(x, a)) / a
+        there = x + (b - a) * slope
+        x = there if b == 0 else x + (b - a) * (slope + (there - denoised(there, b)) / b) / 2
+    return x
+
+
+def flow_by_euler(answer, noise, valid, steps):
+    x = noise.double()
+    times = list(np.linspace(1, 1e-3, steps)) + [0.0]
+    for a, b in zip(times, times[1:]):
+        clean = (x - a * answer(x.float(), a * 1000)) * valid
+        x = x + (b - a) * (x - clean) / a
+    return x
+
+
+def by_ddim(answer, noise, valid, steps, folder):
+    scheduler = diffusers.DDIMScheduler.from_pretrained(folder / "scheduler")
+    scheduler.set_timesteps(steps)
+    x = noise
+    for t in scheduler.timesteps:
+        signal, power = scheduler.alphas_cumprod[t] ** 0.5, (1 - scheduler.alphas_cumprod[t]) ** 0.5
+        of_nothing = x / power * (signal if scheduler.config.prediction_type == "v_prediction" else 1)
+        x = scheduler.step(torch.where(valid, answer(x, t), of_nothing), t, x).prev_sample
+    return x
+
+
+class MaskedSamples(unittest.TestCase):
+    def train(self, name, path):
+        diffusion = DIFFUSION[name] | {"clip_sample": False} if name in ("ddpm", "v") else DIFFUSION[name]
+        model = {"in_channels": 1, "out_channels": 1, "sample_size": SIZE}
+        data = {"train": str(path)} | ({"mask": "/mask"} if path.suffix == ".h5" else {})
+        run = WORK / f"{path.stem}-{name}"
+        ddpm("train", write_config(WORK / "run.toml", run, path, data=data, model=model, diffusion=diffusion, train={"steps": 30}))
+        return run
+
+    def draw(self, run, scheduler, steps, *options, count=4, ranks=1):
+        noise = np.random.default_rng(5).standard_normal((count, 1, SIZE, SIZE)).astype(np.float32)
+        np.save(WORK / "noise.npy", noise)
+        (WORK / "drawn.npy").unlink(missing_ok=True)
+        said = ddpm("sample", "--model", run, "--scheduler", scheduler, "--steps", steps, "--count", count, "--initial-noise",
+                    WORK / "noise.npy", "--output", WORK / "drawn.npy", *options, ranks=ranks).stderr  # fmt: skip
+        return torch.from_numpy(noise), np.load(WORK / "drawn.npy"), said
+
+    def assert_drawn_by_loop(self, run, scheduler, steps, valid, *options, ranks=1):
+        noise, drawn, _ = self.draw(run, scheduler, steps, *options, ranks=ranks)
+        unet = diffusers.UNet2DModel.from_pretrained(run / "model" / "unet").eval()
+        answer = lambda x, t: unet(x, torch.as_tensor(t).expand(len(x))).sample
+        loops = {"heun": edm_by_heun, "euler": flow_by_euler, "ddim": lambda *given: by_ddim(*given, run / "model")}
+        with torch.no_grad():
+            wanted = loops[scheduler](answer, noise, valid, steps).numpy()
+        self.assertLessEqual(np.abs(drawn - wanted).max(), 1e-4 * np.abs(wanted).max())
+        self.assertEqual(np.abs(drawn * ~valid.numpy()).max(), 0)
+
+    def test_the_mask_of_a_set_belongs_to_the_model(self):
+        path = write_set(WORK / "one.h5", ONE_MASK)
+        valid = torch.from_numpy(ONE_MASK == 1)[None, None]
+        for name, scheduler in (("ddpm", "ddim"), ("v", "ddim"), ("edm", "heun"), ("flow", "euler")):
+            with self.subTest(name):
+                run = self.train(name, path)
+                self.assert_drawn_by_loop(run, scheduler, 12, valid)
+                self.assert_drawn_by_loop(run, scheduler, 12, valid, "--spatial-size", "2x1", ranks=2)
+                folder = self.draw(run / "model", scheduler, 12)[1]
+                np.testing.assert_array_equal(folder, self.draw(run, scheduler, 12)[1])
+
+    def test_masks_of_the_set_that_is_given(self):
+        masks = (np.random.default_rng(3).random((COUNT, SIZE, SIZE)) > 0.3).astype(np.uint8)
+        folder = WORK / "each"
+        ddpm("data", "create", write_set(WORK / "each-source.h5", masks), "--mask", "mask", "--output", folder)
+        run = self.train("flow", folder)
+        self.assert_drawn_by_loop(run, "euler", 12, torch.ones(1, 1, 1, 1, dtype=torch.bool).expand(4, 1, SIZE, SIZE))
+        valid = torch.from_numpy(masks[:4] == 1)[:, None]
+        self.assert_drawn_by_loop(run, "euler", 12, valid, "--condition", folder)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
