@@ -230,9 +230,8 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
   const data::Field* mask = field_of(model.image.fields, FieldRole::mask);
   if (mask != nullptr && mask->per_set && !inputs.state_->valid.defined() && !inputs.state_->gives_masks()) {
     runtime.log.warn(
-        "the model was trained with a mask{}; images are drawn as if they had values everywhere; wanted: as "
-        "--condition "
-        "a dataset whose masks they have",
+        "the model was trained with a mask{}; images are drawn as if they had values everywhere; wanted: "
+        "as --condition a dataset whose masks they have",
         model.image.mask.empty() ? std::string(", which an older version did not record")
                                  : fmt::format(" of {}, not of {}", fmt::join(model.image.mask.sides, " × "),
                                                fmt::join(model.image.sides(), " × ")));
