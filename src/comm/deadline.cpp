@@ -6,9 +6,9 @@
 namespace ddpm::comm {
 
 Deadline::Deadline(double seconds, std::function<void()> expired)
-    : thread_([this, seconds, expired = std::move(expired)] {
+    : thread_([this, seconds, call = std::move(expired)] {
         std::unique_lock lock(mutex_);
-        if (!changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return met_; })) expired();
+        if (!changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return met_; })) call();
       }) {}
 
 Deadline::~Deadline() {
