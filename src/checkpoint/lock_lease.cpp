@@ -41,18 +41,27 @@ std::string to_text(const LockOwner& owner) {
   return json.dump(2) + "\n";
 }
 
+std::optional<std::string_view> owner_text(std::string_view text) {
+  constexpr std::string_view kEnd = "}\n";
+  const std::size_t end = text.rfind(kEnd);
+  if (end == std::string_view::npos) return std::nullopt;
+  return text.substr(0, end + kEnd.size());
+}
+
 LockOwner parse_lock(const std::string& text) {
-  const std::size_t end = text.rfind("}\n");  // end of the owner's JSON; "renewed N" follows
-  const base::Json json = base::parse_json_file(
-      std::string_view(text).substr(0, end == std::string::npos ? end : end + 2), kLockName, kMaxLockBytes);
-  const base::JsonFields fields(json, kLockName,
-                                {"host", "pid", "process_start", "job_id", "restart_count", "nonce", "start_time"});
-  return {fields.text("host"),         fields.integer("pid"),           fields.text("process_start"),
-          fields.text("job_id"),       fields.integer("restart_count"), fields.text("nonce"),
-          fields.integer("start_time")};
+  const auto whole = owner_text(text);
+  if (!whole) throw base::OutputError("{}: cut short: {} bytes", kLockName, text.size());
+  const base::Json json = base::parse_json_file(*whole, kLockName, kMaxLockBytes);
+  const base::JsonFields fields(json, kLockName, {}, base::JsonFields::Others::ignored);
+  const auto text_at = [&](std::string_view key) { return fields.has(key) ? fields.text(key) : std::string(); };
+  const auto number_at = [&](std::string_view key) { return fields.has(key) ? fields.integer(key) : int64_t{0}; };
+  return {text_at("host"),        number_at("pid"),           text_at("process_start"),
+          text_at("job_id"),      number_at("restart_count"), text_at("nonce"),
+          number_at("start_time")};
 }
 
 std::string described(const LockOwner& owner) {
+  if (owner.host.empty()) return "another version of ddpm";
   return fmt::format("process {} on {}{}", owner.pid, owner.host,
                      owner.job_id.empty() ? "" : fmt::format(", job {}", owner.job_id));
 }

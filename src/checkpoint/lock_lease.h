@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/file_identity.h"
@@ -28,9 +29,9 @@ struct LockTiming {
   std::chrono::milliseconds watch{70'000};   ///< ... if it then also stays as it is for so long: two renewals
 };
 
-/// The owner of a lock, as written into the file (JSON).
+/// The owner of a lock, as written into the file (JSON). What another version has not written is as here.
 struct LockOwner {
-  std::string host;
+  std::string host;  ///< "": nothing is known of it
   int64_t pid = 0;
   std::string process_start;  ///< see process_start.h: tells a reused pid from the owner
   std::string job_id;         ///< the batch system's number of the job, or ""
@@ -47,9 +48,13 @@ inline constexpr uint64_t kMaxLockBytes = 65536;
 
 /// The file's text, up to the line that renewals write.
 std::string to_text(const LockOwner& owner);
-/// Reads the text of a whole lock, renewed or not. Throws base::OutputError for anything else.
+/// The part of a lock's text that its owner has made, without renewals; none while the text is torn, which is without
+/// that part's end.
+std::optional<std::string_view> owner_text(std::string_view text);
+/// Reads the text of a whole lock, renewed or not; keys that are not known are passed over, since another version may
+/// have written it. Throws base::OutputError for anything else.
 LockOwner parse_lock(const std::string& text);
-/// "process 17 on node01, job 5"
+/// "process 17 on node01, job 5"; "another version of ddpm" for an owner of which nothing is known.
 std::string described(const LockOwner& owner);
 
 class LockLease {

@@ -20,7 +20,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// A lock without its whole text is being written now, or its writer died meanwhile: after this time it is the latter.
+// A torn lock is being written now, or its writer died meanwhile: after this time it is the latter.
 constexpr int kTornAttempts = 20;
 constexpr std::chrono::milliseconds kTornPause{100};
 
@@ -34,12 +34,14 @@ std::optional<std::string> read_text(const base::FileSystem& files, const base::
   }
 }
 
-/// The owner; none while the text is not whole.
+/// The owner; none while the text is torn. Of a whole text that cannot be understood nothing is known of the owner,
+/// which may live and renew its lock all the same.
 std::optional<LockOwner> owner_in(const std::optional<std::string>& text) {
+  if (!text || !owner_text(*text)) return std::nullopt;
   try {
-    return text ? std::optional(parse_lock(*text)) : std::nullopt;
+    return parse_lock(*text);
   } catch (const base::OutputError&) {
-    return std::nullopt;
+    return LockOwner{};
   }
 }
 
@@ -165,8 +167,7 @@ std::unique_ptr<LockLease> take(base::FileSystem& files, const base::Path& path,
     logger.warn("{}: {} from {}", path.string(), options.force ? "--force-unlock: taken" : "taken over",
                 owner ? described(*owner) : "a run that died at its start");
     remove_lock(files, path, self.nonce, [&](const std::string& moved) {
-      const std::optional<LockOwner> found = owner_in(moved);
-      return options.force && owner ? found && found->nonce == owner->nonce : moved == *text;
+      return options.force && owner ? owner_text(moved) == owner_text(*text) : moved == *text;
     });
   }
   return create_lock(files, path, self, options.timing, logger);

@@ -11,6 +11,7 @@
 //     then: the job before it in a chain may have died with its node. A renewal ends the watch;
 //   - takes it over at once, whoever owns it, when it was asked to (--force-unlock);
 //   - is otherwise refused with exit code 4, and the message names the owner and the time to wait.
+// A lock of another version counts like any other, by its age and renewals, also where its text is not understood.
 // A run whose lock was taken must write no further checkpoint: it calls expect_owned() before it commits one.
 //
 // Only rank 0 touches the file, unless another rank is about to end the job (abandon()).

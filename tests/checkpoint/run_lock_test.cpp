@@ -43,11 +43,14 @@ class RunLockTest : public StoreTest {
   }
   /// Lets a lock of another host lie there, as old as `age`.
   void leave_lock(std::chrono::seconds age) {
+    LockOwner elsewhere = LockOwner::self();
+    elsewhere.host = "another-host";
+    elsewhere.job_id = "17";
+    leave_lock(age, to_text(elsewhere));
+  }
+  void leave_lock(std::chrono::seconds age, const std::string& owner) {
     on_disk([&] {
-      LockOwner elsewhere = LockOwner::self();
-      elsewhere.host = "another-host";
-      elsewhere.job_id = "17";
-      test::write_text(lock(), to_text(elsewhere) + "renewed 5\n");
+      test::write_text(lock(), owner + "renewed 5\n");
       std::filesystem::last_write_time(lock(), std::filesystem::file_time_type::clock::now() - age);
     });
   }
@@ -213,22 +216,41 @@ TEST_F(RunLockTest, AStaleLockIsTakenOver) {
   taken.release();
 }
 
+/// What other versions may write: more and fewer keys, or what is not understood.
+const std::vector<std::string> kForeign = {
+    "{\n  \"host\": \"another-host\",\n  \"nonce\": \"1\",\n  \"cluster\": \"one\"\n}\n",
+    "{\n  \"host\": {\"name\": \"another-host\"}\n}\n", "owner {}\n"};
+
+TEST_F(RunLockTest, ALockOfAnotherVersionCountsLikeAnyOther) {
+  for (const std::string& owner : kForeign) {
+    leave_lock(std::chrono::seconds(100), owner);
+    expect_refused("which renewed its lock 10");
+    leave_lock(std::chrono::seconds(301), owner);
+    acquire({.timing = {.watch = std::chrono::milliseconds(50)}}).release();
+    leave_lock(std::chrono::seconds(0), owner);
+    acquire({.force = true}).release();
+  }
+}
+
 TEST_F(RunLockTest, AnOldLockThatIsRenewedWhileItIsWatchedIsRefused) {
   // This is as if the clock that stamps files were wrong: the renewals are seen nevertheless.
-  leave_lock(std::chrono::hours(1));
-  std::atomic<bool> done = false;
-  std::thread owner([&] {
-    if (world().rank() != 0) return;
-    const std::string text = test::read_text(lock());
-    for (int n = 6; !done; ++n) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      test::write_text(lock(), text.substr(0, text.rfind("renewed")) + fmt::format("renewed {}\n", n));
-      std::filesystem::last_write_time(lock(), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-    }
-  });
-  expect_refused("on another-host", {.timing = {.watch = std::chrono::milliseconds(2000)}});
-  done = true;
-  owner.join();
+  for (const bool foreign : {false, true}) {
+    leave_lock(std::chrono::hours(1));
+    if (foreign) leave_lock(std::chrono::hours(1), kForeign[0]);
+    std::atomic<bool> done = false;
+    std::thread owner([&] {
+      if (world().rank() != 0) return;
+      const std::string text = test::read_text(lock());
+      for (int n = 6; !done; ++n) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        test::write_text(lock(), text.substr(0, text.rfind("renewed")) + fmt::format("renewed {}\n", n));
+        std::filesystem::last_write_time(lock(), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+      }
+    });
+    expect_refused("on another-host", {.timing = {.watch = std::chrono::milliseconds(2000)}});
+    done = true;
+    owner.join();
+  }
 }
 
 TEST_F(RunLockTest, ABatchJobWaitsUntilALockIsStale) {
@@ -353,6 +375,14 @@ TEST(LockOwner, OfAnEarlierStartOfTheSameJobIsGone) {
   EXPECT_FALSE(is_gone(owner, self));
   owner.job_id = self.job_id = "";
   EXPECT_FALSE(is_gone(owner, self));
+}
+
+TEST(LockOwner, OfAnotherVersionIsReadAsFarAsItIsKnown) {
+  const LockOwner owner = parse_lock("{\"host\": \"node01\", \"cluster\": {\"name\": \"one\"}}\nrenewed 3\n");
+  EXPECT_EQ(described(owner), "process 0 on node01");
+  EXPECT_EQ(owner.nonce, "");
+  EXPECT_FALSE(is_gone(owner, LockOwner::self()));
+  EXPECT_THROW((void)parse_lock("{\n  \"host\": \"node01\""), base::OutputError);
 }
 
 TEST(LockOwner, ReadsBackWhatWasWritten) {
