@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/product.h"
+#include "base/sole_writer.h"
 #include "data/format.h"
 #include "data/writer.h"
 #include "denoise/stored_images.h"
@@ -120,6 +121,19 @@ class Hdf5Output : public SampleOutput {
   data::ShardWriter writer_;
 };
 
+/// An output that no other process writes meanwhile.
+class SoleOutput : public SampleOutput {
+ public:
+  SoleOutput(std::unique_ptr<base::SoleWriter> sole, std::unique_ptr<SampleOutput> output)
+      : sole_(std::move(sole)), output_(std::move(output)) {}
+  void append(int64_t first, const at::Tensor& images) override { output_->append(first, images); }
+  void finish() override { output_->finish(); }
+
+ private:
+  std::unique_ptr<base::SoleWriter> sole_;  ///< outlives what it is for
+  std::unique_ptr<SampleOutput> output_;
+};
+
 void check_has_picture(const std::vector<int64_t>& shape, const base::Path& path) {
   if (shape.size() > 4) {
     throw base::OutputError("--output {}: volumes have no picture: write .npy or .h5", path.string());
@@ -154,6 +168,31 @@ void expect_room(const base::FileSystem& files, const base::Path& path, const st
   base::expect_room(files, base::parent_of(path), numbers * base::size_of(dtype), "--output " + path.string());
 }
 
+/// The output that the ending of `path` names, at a place that is free.
+std::unique_ptr<SampleOutput> make_output(base::FileSystem& files, const base::Path& path,
+                                          const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
+                                          const OutputOptions& options) {
+  const std::string ending = path.extension().string();
+  const auto map = options.denormalize ? std::optional(image) : std::nullopt;
+  if (ending == ".npy") {
+    expect_room(files, path, shape, base::DType::f32);
+    return std::make_unique<NpyOutput>(files, path, shape, map);
+  }
+  if (ending == ".h5") {
+    const base::DType dtype = map && map->dtype == base::DType::u8 ? base::DType::u8 : base::DType::f32;
+    expect_room(files, path, shape, dtype);
+    return std::make_unique<Hdf5Output>(files, path, shape, dtype, map, options.numbers);
+  }
+  if (options.denormalize) {
+    throw base::ConfigError(
+        "--denormalize: --output {} is for pictures, which hold no units; wanted: .npy, .h5, or --format dataset",
+        path.string());
+  }
+  check_has_picture(shape, path);
+  if (ending == ".png") return std::make_unique<GridOutput>(files, path, options.columns);
+  return std::make_unique<FolderOutput>(files, path);
+}
+
 }  // namespace
 
 bool names_file(const base::Path& path) {
@@ -170,24 +209,10 @@ std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const 
                             asked.string(), ending, fmt::join(kEndings, ", "));
   }
   check_place(files, path);
-  const auto map = options.denormalize ? std::optional(image) : std::nullopt;
-  if (ending == ".npy") {
-    expect_room(files, path, shape, base::DType::f32);
-    return std::make_unique<NpyOutput>(files, path, shape, map);
-  }
-  if (ending == ".h5") {
-    const base::DType dtype = map && map->dtype == base::DType::u8 ? base::DType::u8 : base::DType::f32;
-    expect_room(files, path, shape, dtype);
-    return std::make_unique<Hdf5Output>(files, path, shape, dtype, map, options.numbers);
-  }
-  if (options.denormalize) {
-    throw base::ConfigError(
-        "--denormalize: --output {} is for pictures, which hold no units; wanted: .npy, .h5, or --format dataset",
-        asked.string());
-  }
-  check_has_picture(shape, path);
-  if (ending == ".png") return std::make_unique<GridOutput>(files, path, options.columns);
-  return std::make_unique<FolderOutput>(files, path);
+  auto sole = std::make_unique<base::SoleWriter>(files, path);
+  if (sole->excludes()) base::remove_leftovers(files, path);
+  auto output = make_output(files, path, shape, image, options);
+  return std::make_unique<SoleOutput>(std::move(sole), std::move(output));
 }
 
 }  // namespace ddpm::cli

@@ -36,7 +36,8 @@ bool names_file(const base::Path& path);
 /// folder. `shape` is [count, C, H, W], of volumes [count, C, D, H, W]. With `denormalize`, .npy and .h5 hold stored
 /// values instead of the model's range: x → (x - offset) / scale, and for uint8 rounded and clamped (.h5 then stores
 /// uint8). Throws ConfigError for another ending and OutputError for a path that exists as something else, or for a
-/// number of channels that pictures cannot have.
+/// number of channels that pictures cannot have. Until its destruction it is the only one that writes there
+/// (base::SoleWriter: another one is an OutputError), and what dead ones have left there is removed.
 std::unique_ptr<SampleOutput> make_sample_output(base::FileSystem& files, const base::Path& path,
                                                  const std::vector<int64_t>& shape, const denoise::ImageRecord& image,
                                                  const OutputOptions& options);

@@ -115,6 +115,7 @@ TEST(SoleWriter, KeepsOthersOutUntilItsEndAndLeavesNothing) {
   };
   {
     const SoleWriter sole(*files, target);
+    EXPECT_TRUE(sole.excludes());
     EXPECT_EQ(another_gets_it(), 0);
     EXPECT_EQ(another_gets_it(), 0) << "a process that was refused has removed the lock";
   }

@@ -1,4 +1,5 @@
-"""`ddpm sample` that a signal ends leaves no hidden file behind, and one whose result has no room says so before it begins."""
+"""`ddpm sample` that a signal ends leaves no hidden file behind, the next one removes what a killed one has left, and one whose
+result has no room says so before it begins."""
 
 import os
 import pathlib
@@ -31,8 +32,9 @@ class Unfinished(unittest.TestCase):
         return [DDPM, "sample", "--model", self.run_folder, "--output", self.place / output, "--count", count, "--batch", 1,
                 "--scheduler", "ddim", "--steps", 2, "--threads", 1]  # fmt: skip
 
-    def end_by(self, number, output, launcher=()):
-        """Sends the signal when something hidden has grown; returns the exit code. Open MPI gives ranks time, as it does by default."""
+    def end_by(self, number, output, launcher=(), meanwhile=lambda: None):
+        """Sends the signal when something hidden has grown, after `meanwhile`; returns the exit code. Open MPI gives ranks time, as
+        it does by default."""
         command = [str(word) for word in (*launcher, *self.sample(output, 200_000))]
         environment = {**os.environ, "OMPI_MCA_odls_base_sigkill_timeout": "5"}
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
@@ -42,6 +44,7 @@ class Unfinished(unittest.TestCase):
                 self.assertIsNone(process.poll(), "it has ended too early")
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
+            meanwhile()
             process.send_signal(number)
             return process.wait(timeout=TIMEOUT_S)
         finally:
@@ -58,6 +61,25 @@ class Unfinished(unittest.TestCase):
     def test_a_launcher_that_is_ended_leaves_nothing_either(self):
         self.assertNotEqual(self.end_by(signal.SIGTERM, "images.npy", (*MPIRUN, "-np", "2")), 0)
         self.assertEqual(list(self.place.iterdir()), [])
+
+    def test_what_a_killed_command_left_is_removed_by_the_next_one_but_nothing_of_a_living_one(self):
+        def expect_refused():
+            there = sorted(path.name for path in self.place.iterdir())
+            done = subprocess.run([str(word) for word in self.sample(output, 1)], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=False)  # fmt: skip
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn(f"{self.place / output}: another process is writing it", done.stderr)
+            self.assertEqual(sorted(path.name for path in self.place.iterdir()), there)
+
+        for output in ("images.npy", "images.h5", "folder"):
+            with self.subTest(output=output):
+                self.setUp()
+                self.assertEqual(self.end_by(signal.SIGKILL, output, meanwhile=expect_refused), -signal.SIGKILL)
+                self.assertTrue([path for path in self.place.iterdir() if path.name.startswith(f".{output}.tmp-")])
+                neighbour = self.place / ".other.npy.tmp-0123456789abcdef"
+                neighbour.touch()
+                ddpm(*self.sample(output, 2)[1:])
+                self.assertEqual(sorted(path.name for path in self.place.iterdir()), sorted([neighbour.name, output]))
 
     def test_an_ignored_signal_stays_ignored(self):
         process = subprocess.Popen([str(word) for word in self.sample("images.npy", 500)], stdout=subprocess.DEVNULL,
