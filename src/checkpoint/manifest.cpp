@@ -42,6 +42,26 @@ base::OrderedJson to_json(const ManifestFile& file) {
   return {{"name", file.name}, {"size", file.size}, {"sha256", file.sha256}};
 }
 
+/// The fields of an object of the manifest. Its checksum matched, so that other keys are no damage.
+base::JsonFields fields_of(const base::Json& json, const std::string& place,
+                           const std::vector<std::string_view>& keys) {
+  base::JsonFields fields(json, place, keys, base::JsonFields::Others::ignored);
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(keys, std::string_view(key)) != keys.end()) continue;
+    throw NewerFormatError("{}: unknown key '{}': a newer ddpm wrote it", place, key);
+  }
+  return fields;
+}
+
+/// Comes before all other checks: another format may have other keys.
+void expect_known_format(const base::Json& json, const std::string& origin) {
+  const base::JsonFields fields(json, origin, {"format"}, base::JsonFields::Others::ignored);
+  const int64_t format = fields.integer("format");
+  if (format == kManifestFormat) return;
+  throw NewerFormatError("{}: format {}, this program reads {}: a newer ddpm wrote it", origin, format,
+                         kManifestFormat);
+}
+
 /// A list with one item a line, so that people can read and compare manifests.
 template <typename Item>
 void append_list(std::string& text, std::string_view key, const std::vector<Item>& items) {
@@ -75,7 +95,7 @@ void check_name(const std::string& name, const std::string& place) {
 }
 
 ManifestFile parse_file(const base::Json& json, const std::string& place) {
-  const base::JsonFields fields(json, place, {"name", "size", "sha256"});
+  const base::JsonFields fields = fields_of(json, place, {"name", "size", "sha256"});
   ManifestFile file{fields.text("name"), static_cast<uint64_t>(fields.integer("size")), fields.text("sha256")};
   if (!is_plain_name(file.name)) {
     throw base::OutputError("{}: file name {} is not a plain name inside the folder", place, base::excerpt(file.name));
@@ -88,7 +108,7 @@ ManifestFile parse_file(const base::Json& json, const std::string& place) {
 }
 
 ManifestSlice parse_slice(const base::Json& json, const std::string& place) {
-  const base::JsonFields fields(json, place, {"file", "entry", "box", "flat"});
+  const base::JsonFields fields = fields_of(json, place, {"file", "entry", "box", "flat"});
   ManifestSlice slice{fields.text("file"), fields.text("entry"), {}, parse_range(fields.array("flat"), place)};
   for (const base::Json& range : fields.array("box")) slice.box.push_back(parse_range(range, place));
   check_name(slice.entry, place);
@@ -97,7 +117,7 @@ ManifestSlice parse_slice(const base::Json& json, const std::string& place) {
 }
 
 ManifestTensor parse_tensor(const base::Json& json, const std::string& place) {
-  const base::JsonFields fields(json, place, {"name", "dtype", "shape", "slices"});
+  const base::JsonFields fields = fields_of(json, place, {"name", "dtype", "shape", "slices"});
   ManifestTensor tensor{fields.text("name"), fields.dtype("dtype"), fields.integers("shape"), {}};
   check_name(tensor.name, place);
   element_count(tensor.shape, place);
@@ -180,11 +200,9 @@ std::string to_text(const Manifest& manifest) {
 Manifest parse_contribution(std::string_view text, const std::string& origin) {
   check_checksum(text, origin);
   const base::Json json = base::parse_json_file(text, origin, manifest_limits(text.size()));
-  const base::JsonFields fields(
+  expect_known_format(json, origin);
+  const base::JsonFields fields = fields_of(
       json, origin, {"format", "step", "world", "config_hash", "dataset_hash", "state", "files", "tensors", "sha256"});
-  if (const int64_t format = fields.integer("format"); format != kManifestFormat) {
-    throw base::OutputError("{}: format {}, this program reads {}", origin, format, kManifestFormat);
-  }
   Manifest manifest;
   manifest.step = fields.integer("step");
   manifest.world_size = fields.integer("world");

@@ -8,7 +8,8 @@
 //                             "box": [[0, 64], [0, 3], [0, 3], [0, 3]], "flat": [0, 1728]}]}, …],
 //    "sha256": "…"}
 //
-// The last field is the SHA-256 of all bytes of the file before that field's name. Errors: base::OutputError.
+// The last field is the SHA-256 of all bytes of the file before that field's name. Every later format ends so, too: it
+// tells an older program that what it does not know is not damage. Errors: base::OutputError.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "checkpoint/slice.h"
 
@@ -31,6 +33,12 @@ inline constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 31U;
 /// weight has 19 in about 180 bytes. 2 billion parameters with two moments and one average are about 5 million slices
 /// on 1024 ranks (ZeRO stage 1 or 2, the default of parallel.bucket_mib): 90 million values in 0.8 GiB.
 [[nodiscard]] base::JsonLimits manifest_limits(uint64_t bytes);
+
+/// A manifest that is as it was written, since its checksum matches, and that has a format or a key which this program
+/// does not know.
+struct NewerFormatError : base::OutputError {
+  using OutputError::OutputError;
+};
 
 struct ManifestFile {
   std::string name;  ///< inside the checkpoint folder; no separators
@@ -73,7 +81,8 @@ struct Manifest {
 std::string to_text(const Manifest& manifest);
 
 /// Parses and checks: checksum, types, known fields only, plain file names, each tensor covered exactly once, each
-/// slice in a listed file. `origin` (a path) begins each error message.
+/// slice in a listed file. `origin` (a path) begins each error message. Throws NewerFormatError for a format and for
+/// keys that are not known.
 Manifest parse_manifest(std::string_view text, const std::string& origin);
 
 /// Parses what one rank contributes, which has a tensor entry for each of its slices. It makes the checks of

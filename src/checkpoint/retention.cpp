@@ -73,6 +73,9 @@ bool Keeper::is_whole(int64_t step) {
     return true;
   } catch (const base::AccessError& error) {
     logger_.warn("left in place: {}", error.what());  // it may be readable the next time
+  } catch (const NewerFormatError& error) {
+    logger_.warn("left in place: {}", error.what());
+    damaged_.insert(step);
   } catch (const base::OutputError& error) {
     logger_.warn("damaged checkpoint left in place: {}", error.what());
     damaged_.insert(step);

@@ -68,9 +68,20 @@ struct UnreadableError : comm::AgreedError {
   explicit UnreadableError(const comm::AgreedError& error) : AgreedError(error) {}
 };
 
+/// Thrown by find() on all ranks: the newest checkpoint is whole, and of a format that this program does not know.
+struct NewerCheckpointError : comm::AgreedError {
+  explicit NewerCheckpointError(const comm::AgreedError& error) : AgreedError(error) {}
+};
+
 /// Thrown by find() on all ranks: the run has had checkpoints, and none is there that is not damaged.
 struct NoneReadableError : comm::AgreedError {
   explicit NoneReadableError(const comm::AgreedError& error) : AgreedError(error) {}
+};
+
+/// Why a checkpoint that could not be opened may be whole all the same, as one rank has seen it.
+struct Doubt {
+  bool unreadable = false;  ///< access was denied
+  bool newer = false;       ///< a format that this program does not know
 };
 
 /// A checkpoint folder as `ddpm checkpoint list` shows it.
@@ -82,6 +93,7 @@ struct CheckpointInfo {
   int64_t written = 0;       ///< time of its manifest: seconds since 1970
   std::string problem = {};  ///< "" for a readable one
   bool unreadable = false;   ///< the problem is one of access: it may be whole
+  bool newer = false;        ///< it is whole, and of a format that this program does not know
 };
 
 /// Between begin() and commit(). The request's spans must stay alive and unchanged until then.
@@ -122,8 +134,9 @@ class CheckpointStore {
   /// Names of the folders in RUN/checkpoints that may hold one, newest first.
   [[nodiscard]] std::vector<std::string> candidates();
   /// The newest checkpoint that matches its checksums, or none. Damaged ones are passed over with a warning each; one
-  /// that cannot be read just now (base::AccessError) may be whole: throws UnreadableError. When there are checkpoints
-  /// but none is readable, or LATEST names one and there is none, throws NoneReadableError. Changes nothing on disk.
+  /// that cannot be read just now (base::AccessError) may be whole: throws UnreadableError; for one of a newer format
+  /// (NewerFormatError) throws NewerCheckpointError. When there are checkpoints but none is readable, or LATEST names
+  /// one and there is none, throws NoneReadableError. Changes nothing on disk.
   [[nodiscard]] std::optional<Checkpoint> find();
   /// Opens that checkpoint folder; throws when it is damaged. Never falls back to another one.
   [[nodiscard]] Checkpoint open(const base::Path& directory);
@@ -144,12 +157,12 @@ class CheckpointStore {
 
  private:
   [[nodiscard]] base::Path checkpoints() const { return run_directory_ / kCheckpointsName; }
-  /// Like open(); sets `unreadable` on the ranks where it fails because access is denied.
-  [[nodiscard]] Checkpoint open(const base::Path& directory, bool& unreadable);
+  /// Like open(); where it fails, `doubt` tells of what this rank has seen.
+  [[nodiscard]] Checkpoint open(const base::Path& directory, Doubt& doubt);
   void verify_part(const Checkpoint& checkpoint);
-  /// Whether the folder is gone because an active run removed it. Sets `unreadable` on rank 0 where that cannot be
-  /// told. Collective.
-  [[nodiscard]] bool is_gone(const base::Path& directory, bool& unreadable);
+  /// Whether the folder is gone because an active run removed it. `doubt` of rank 0 says where that cannot be told.
+  /// Collective.
+  [[nodiscard]] bool is_gone(const base::Path& directory, Doubt& doubt);
   /// Throws NoneReadableError when one of these candidates, or LATEST, says that there was a checkpoint. Collective.
   void expect_none(const std::vector<std::string>& candidates);
   void commit_on_root(const PendingSave& pending, const std::vector<std::string>& contributions);

@@ -34,30 +34,43 @@ bool anywhere(comm::Communicator& comm, bool here) {
   return comm::all_reduce(comm, int64_t{here}, comm::ReduceOp::max) != 0;
 }
 
-/// Throws UnreadableError when `unreadable` is true on any rank, since what was `seen` does not prove damage.
-/// Collective.
-void expect_damaged(comm::Communicator& comm, bool unreadable, const base::Path& folder, const std::string& seen) {
-  if (!anywhere(comm, unreadable)) return;
+/// Throws an E with this text on all ranks. Collective.
+template <typename E>
+[[noreturn]] void throw_everywhere(comm::Communicator& comm, const std::string& text) {
   try {
-    comm::agree(comm, [&] {
-      throw base::OutputError(
-          "{}: it cannot be read now, but may be whole, so no older one is taken in its place: try again, or move {} "
-          "out of the run to continue without it",
-          seen, folder.string());
-    });
+    comm::agree(comm, [&] { throw base::OutputError("{}", text); });
   } catch (const comm::AgreedError& error) {
-    throw UnreadableError(error);
+    throw E(error);
+  }
+  throw base::InternalError("the ranks have agreed on no error");
+}
+
+/// Throws NewerCheckpointError or UnreadableError when any rank doubts that what was `seen` proves damage. Collective.
+void expect_damaged(comm::Communicator& comm, const Doubt& doubt, const base::Path& folder, const std::string& seen) {
+  if (anywhere(comm, doubt.newer)) {
+    throw_everywhere<NewerCheckpointError>(
+        comm, fmt::format("{}, and no older checkpoint is taken in its place; wanted: that version of ddpm, or {} "
+                          "moved out of the run to continue without it",
+                          seen, folder.string()));
+  }
+  if (anywhere(comm, doubt.unreadable)) {
+    throw_everywhere<UnreadableError>(
+        comm, fmt::format("{}: it cannot be read now, but may be whole, so no older one is taken in its place: try "
+                          "again, or move {} out of the run to continue without it",
+                          seen, folder.string()));
   }
 }
 
-/// Does `work`; when that fails because access is denied, sets `unreadable`: the ranks agree on a text and a code
-/// alone.
+/// Does `work`, and notes in `doubt` why it fails: the ranks agree on a text and a code alone.
 template <typename Work>
-auto noting(bool& unreadable, const Work& work) {
+auto noting(Doubt& doubt, const Work& work) {
   try {
     return work();
   } catch (const base::AccessError&) {
-    unreadable = true;
+    doubt.unreadable = true;
+    throw;
+  } catch (const NewerFormatError&) {
+    doubt.newer = true;
     throw;
   }
 }
@@ -77,17 +90,17 @@ std::optional<Checkpoint> CheckpointStore::find() {
   if (comm_.rank() == 0) check_hint(files_, run_directory_ / kLatestName, names, logger_);
   bool removed = false;
   for (const std::string& name : names) {
-    bool unreadable = false;
+    Doubt doubt;
     try {
-      return open(checkpoints() / name, unreadable);
+      return open(checkpoints() / name, doubt);
     } catch (const comm::AgreedError& error) {  // thrown by all ranks together, so all continue together
       if (error.code() != base::ExitCode::output) throw;
-      if (is_gone(checkpoints() / name, unreadable)) {
+      if (is_gone(checkpoints() / name, doubt)) {
         logger_.info("{} was removed while it was being read", (checkpoints() / name).string());
         removed = true;
         continue;
       }
-      expect_damaged(comm_, unreadable, checkpoints() / name, error.what());
+      expect_damaged(comm_, doubt, checkpoints() / name, error.what());
       logger_.warn("DAMAGED CHECKPOINT passed over: {}", error.what());
     }
   }
@@ -127,28 +140,28 @@ std::vector<std::string> CheckpointStore::candidates() {
   return base::Json::parse(shared).get<std::vector<std::string>>();
 }
 
-bool CheckpointStore::is_gone(const base::Path& directory, bool& unreadable) {
+bool CheckpointStore::is_gone(const base::Path& directory, Doubt& doubt) {
   return comm::ask_root(comm_, [&] {
     try {
       return !files_.exists(directory);
     } catch (const base::OutputError&) {
-      unreadable = true;
+      doubt.unreadable = true;
       return false;
     }
   });
 }
 
 Checkpoint CheckpointStore::open(const base::Path& directory) {
-  bool unreadable = false;
-  return open(directory, unreadable);
+  Doubt doubt;
+  return open(directory, doubt);
 }
 
-Checkpoint CheckpointStore::open(const base::Path& directory, bool& unreadable) {
-  const std::string text = comm::agree_on_root(
-      comm_, [&] { return noting(unreadable, [&] { return read_manifest_text(files_, directory); }); });
+Checkpoint CheckpointStore::open(const base::Path& directory, Doubt& doubt) {
+  const std::string text =
+      comm::agree_on_root(comm_, [&] { return noting(doubt, [&] { return read_manifest_text(files_, directory); }); });
   Checkpoint checkpoint{directory, {}};
-  comm::agree(comm_, [&] { checkpoint.manifest = parse_manifest_of(directory, text); });
-  comm::agree(comm_, [&] { noting(unreadable, [&] { verify_part(checkpoint); }); });
+  comm::agree(comm_, [&] { checkpoint.manifest = noting(doubt, [&] { return parse_manifest_of(directory, text); }); });
+  comm::agree(comm_, [&] { noting(doubt, [&] { verify_part(checkpoint); }); });
   if (comm_.rank() == 0 && directory == this->directory(checkpoint.manifest.step)) {
     keeper_.verified(checkpoint.manifest);
   }
@@ -179,10 +192,10 @@ std::vector<CheckpointInfo> CheckpointStore::list(bool deep) {
 
 std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directory, bool deep) {
   CheckpointInfo info{.directory = directory, .step = step_of_candidate(directory.filename().string()).value_or(0)};
-  bool unreadable = false;
+  Doubt doubt;
   try {
     const std::string seen = comm::agree_on_root(comm_, [&] {
-      return noting(unreadable, [&] {
+      return noting(doubt, [&] {
         const Manifest manifest = verify_sizes(files_, directory);
         // A folder that was removed meanwhile has no time; the next check reports it.
         const int64_t seconds = base::look_at(directory / kManifestName).stamp.seconds;
@@ -191,15 +204,16 @@ std::optional<CheckpointInfo> CheckpointStore::inspect(const base::Path& directo
     });
     const auto facts = base::Json::parse(seen).get<std::array<int64_t, 4>>();
     info = {directory, facts[0], facts[1], facts[2], facts[3], {}};
-    if (deep) (void)open(directory, unreadable);
+    if (deep) (void)open(directory, doubt);
   } catch (const comm::AgreedError& error) {
     if (error.code() != base::ExitCode::output) throw;
-    if (is_gone(directory, unreadable)) {
+    if (is_gone(directory, doubt)) {
       logger_.info("{} was removed while it was being read", directory.string());
       return std::nullopt;
     }
     info.problem = error.what();
-    info.unreadable = anywhere(comm_, unreadable);
+    info.unreadable = anywhere(comm_, doubt.unreadable);
+    info.newer = anywhere(comm_, doubt.newer);
   }
   return info;
 }

@@ -5,11 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/sole_writer.h"
 #include "base/utc_text.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/reshard.h"
@@ -79,15 +82,19 @@ struct Listing {
   std::string latest;
   bool deep = false;
 
+  /// The one that a start would take: none where it would end at one that may be whole.
   [[nodiscard]] bool is_newest(const CheckpointInfo& info) const {
-    const auto newest = std::find_if(found.rbegin(), found.rend(), [](const auto& one) { return one.problem.empty(); });
-    return newest != found.rend() && &*newest == &info;
+    const auto is_damaged = [](const auto& one) { return !one.problem.empty() && !one.unreadable && !one.newer; };
+    const auto newest = std::find_if_not(found.rbegin(), found.rend(), is_damaged);
+    return newest != found.rend() && &*newest == &info && info.problem.empty();
   }
   [[nodiscard]] bool is_latest(const CheckpointInfo& info) const { return info.directory.filename() == latest; }
 };
 
 std::string state_of(const CheckpointInfo& info) {
-  return info.problem.empty() ? "ok" : info.unreadable ? "unreadable" : "damaged";
+  if (info.problem.empty()) return "ok";
+  if (info.newer) return "newer";
+  return info.unreadable ? "unreadable" : "damaged";
 }
 
 OrderedJson json_of(const Listing& listing) {
@@ -139,14 +146,23 @@ void run_list(Context& context, const ReadArguments& arguments) {
   print(context, table_of(listing));
 }
 
+/// "1 of 2 checkpoints damaged": how many are in the worst state that any of them is in, where not all are readable.
+std::string verdict_on(const std::vector<CheckpointInfo>& found) {
+  using Said = std::pair<std::string_view, std::string_view>;
+  for (const Said& said : {Said{"damaged", "damaged"}, Said{"newer", "of a newer version of ddpm"},
+                           Said{"unreadable", "cannot be read now"}}) {
+    const auto count = std::ranges::count_if(found, [&](const auto& info) { return state_of(info) == said.first; });
+    if (count > 0) return fmt::format("{} of {} {}", count, base::counted(found.size(), "checkpoint"), said.second);
+  }
+  return "";
+}
+
 void run_verify(Context& context, const ReadArguments& arguments) {
   const Listing listing = make_listing(context, arguments, /*deep=*/true);
   std::vector<std::string> problems;
-  int64_t damaged = 0;
   int64_t bytes = 0;
   for (const CheckpointInfo& info : listing.found) {
     if (!info.problem.empty()) problems.push_back(info.problem);
-    if (!info.problem.empty() && !info.unreadable) ++damaged;
     bytes += info.bytes;
   }
   if (arguments.json) {
@@ -157,9 +173,7 @@ void run_verify(Context& context, const ReadArguments& arguments) {
   comm::do_on_root(context.session.world(), [&] {
     if (listing.found.empty()) throw base::OutputError("{} has no checkpoint yet", arguments.path);
     if (problems.empty()) return;
-    throw base::OutputError("{}: {} of {} {}: {}", arguments.path, damaged > 0 ? damaged : ssize(problems),
-                            base::counted(listing.found.size(), "checkpoint"),
-                            damaged > 0 ? "damaged" : "cannot be read now", fmt::join(problems, "; "));
+    throw base::OutputError("{}: {}: {}", arguments.path, verdict_on(listing.found), fmt::join(problems, "; "));
   });
   if (arguments.json) return;
   print(context, fmt::format("{}: {}, {} bytes, all as they were written", arguments.path,
@@ -187,15 +201,21 @@ void expect_outside_checkpoints(Context& context, const base::Path& output) {
   }
 }
 
+/// Keeps others from writing `output`, and removes what dead ones have left of it.
+std::unique_ptr<base::SoleWriter> take_output(Context& context, const base::Path& output) {
+  expect_outside_checkpoints(context, output);
+  context.files.create_directories(base::parent_of(output));
+  auto sole = std::make_unique<base::SoleWriter>(context.files, output);
+  if (sole->excludes()) base::remove_leftovers(context.files, output);
+  if (!context.files.exists(output)) return sole;
+  throw base::OutputError("--output {}: is already there; name a folder that is not", output.string());
+}
+
 /// Rank 0's part before the shards are written: the new run's folder, under a hidden name, with the configuration that
 /// `train` and `sample` want beside the checkpoint.
 std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::Path& run, const base::Path& output) {
-  if (context.files.exists(output)) {
-    throw base::OutputError("--output {}: is already there; name a folder that is not", output.string());
-  }
-  expect_outside_checkpoints(context, output);
   auto staged = std::make_unique<base::StagedPath>(context.files, output);
-  context.files.create_directories(staged->path());
+  context.files.create_directory(staged->path());
   if (context.files.exists(run / checkpoint::kConfigName)) {
     base::write_atomically(context.files, staged->path() / checkpoint::kConfigName,
                            context.files.read(run / checkpoint::kConfigName, kMaxSmallFileBytes));
@@ -213,9 +233,11 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
   checkpoint::CheckpointStore source = store_of(context, place.run);
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
   take_umask(context, place.run / checkpoint::kConfigName);
-  std::unique_ptr<base::StagedPath> staged;  // rank 0's; removed again when anything below fails
+  std::unique_ptr<base::SoleWriter> sole;    // rank 0's, as the next
+  std::unique_ptr<base::StagedPath> staged;  // removed again when anything below fails
   const base::Path folder = comm::agree_on_root(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", arguments.path);
+    sole = take_output(context, output);
     staged = prepare_output(context, place.run, output);
     return staged->path().string();
   });

@@ -92,7 +92,9 @@ std::string checkpoints_table(const RunRecord& record, double now) {
          number_cell(whole ? decimal_size_text(static_cast<double>(one.bytes)) : ""),
          text_cell(whole ? fmt::format("{} ({} ago)", time_text(one.written), duration_text(now - one.written)) : ""),
          whole ? Cell{"<span class=\"verdict-good\">complete</span>", false}
-               : Cell{"<span class=\"verdict-bad\">damaged</span> " + escaped(one.problem), false}});
+               : Cell{fmt::format("<span class=\"verdict-bad\">{}</span> {}", one.newer ? "not read" : "damaged",
+                                  escaped(one.problem)),
+                      false}});
   }
   return table({"Step", "Size", "Written", "State"}, rows);
 }

@@ -176,6 +176,9 @@ void Reader::read_checkpoints() {
       const checkpoint::Manifest manifest = checkpoint::verify_sizes(files_, folder / name);
       facts.bytes = checkpoint::total_bytes(manifest);
       facts.written = static_cast<double>(base::look_at(folder / name / checkpoint::kManifestName).stamp.seconds);
+    } catch (const checkpoint::NewerFormatError& error) {
+      facts.problem = error.what();
+      facts.newer = true;
     } catch (const base::Error& error) {  // retention may remove it at this moment
       if (!files_.exists(folder / name)) continue;
       facts.problem = error.what();

@@ -1,10 +1,12 @@
-// A checkpoint that cannot be read just now, or that an active run removes meanwhile, is not called damaged.
+// A checkpoint that cannot be read just now, that an active run removes meanwhile, or that a newer version has written,
+// is not called damaged.
 #include <new>
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include "base/file_error.h"
+#include "base/sha256.h"
 #include "checkpoint/faulty_file_system.h"
 #include "checkpoint/store_fixture.h"
 
@@ -61,6 +63,43 @@ TEST_F(Access, WhatCannotBeReadNowIsNotPassedOver) {
     EXPECT_FALSE(found.front().unreadable);
   }
   EXPECT_EQ(store_.find()->manifest.step, 30);
+}
+
+/// Gives the manifest of a checkpoint the number of the next format, and a checksum that matches.
+void make_newer(const base::Path& folder) {
+  std::string body = test::read_text(folder / kManifestName);
+  body.resize(body.rfind("\"sha256\""));
+  const std::string format = fmt::format("\"format\": {}", kManifestFormat);
+  body.replace(body.find(format), format.size(), fmt::format("\"format\": {}", kManifestFormat + 1));
+  test::write_text(folder / kManifestName, fmt::format("{}\"sha256\": \"{}\"\n}}\n", body, base::sha256_hex(body)));
+}
+
+TEST_F(Access, WhatANewerVersionHasWrittenIsNotPassedOver) {
+  on_disk([&] {
+    for (const int64_t step : {20, 30}) make_newer(step_folder(step));
+  });
+  try {
+    (void)store_.find();
+    ADD_FAILURE() << "found one";
+  } catch (const NewerCheckpointError& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::output);
+    EXPECT_THAT(error.what(), HasSubstr(fmt::format("format {}, this program reads {}: a newer ddpm wrote it",
+                                                    kManifestFormat + 1, kManifestFormat)));
+    EXPECT_THAT(error.what(), HasSubstr(step_folder(30).string() + " moved out of the run"));
+  }
+  EXPECT_THROW((void)store_.open(step_folder(20)), comm::AgreedError);
+  for (const bool deep : {false, true}) {
+    const std::vector<CheckpointInfo> found = store_.list(deep);
+    ASSERT_EQ(found.size(), 3U);
+    EXPECT_FALSE(found[0].newer);
+    EXPECT_TRUE(found[1].newer);
+    EXPECT_TRUE(found[2].newer);
+    EXPECT_FALSE(found[2].unreadable);
+    EXPECT_THAT(found[2].problem, HasSubstr("a newer ddpm wrote it"));
+  }
+  CheckpointStore later(*files_, world(), run_, logger_);
+  save_step(later, world(), 40, {.keep_latest = 2});  // retention counts and removes neither
+  EXPECT_THAT(names(), ElementsAre("step-00000010", "step-00000020", "step-00000030", "step-00000040"));
 }
 
 /// A disk that cannot say whether a folder is there.

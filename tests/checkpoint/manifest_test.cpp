@@ -155,6 +155,30 @@ TEST(Manifest, ContradictionsAreRefusedWithTheReason) {
   }
 }
 
+TEST(Manifest, OfALaterVersionIsNotTakenForADamagedOne) {
+  const auto is_newer = [](const std::string& text) {
+    try {
+      parse_manifest(text, "M");
+      return false;
+    } catch (const NewerFormatError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a newer ddpm wrote it"));
+      return true;
+    } catch (const base::OutputError&) {
+      return false;
+    }
+  };
+  const std::string good = to_text(example());
+  EXPECT_TRUE(is_newer(edited(good, "\"format\": 1", "\"format\": 2")));
+  EXPECT_TRUE(is_newer(edited(edited(good, "\"format\": 1", "\"format\": 2"), "\"world\"", "\"ranks\"")));
+  for (const char* key : {"\"step\"", "\"dtype\"", "\"entry\"", "\"size\""}) {
+    EXPECT_TRUE(is_newer(edited(good, key, fmt::format("\"more\":0,{}", key)))) << key;
+  }
+  std::string torn = good;
+  torn[torn.find("\"format\": 1") + std::string("\"format\": ").size()] = '2';
+  EXPECT_FALSE(is_newer(torn)) << "its checksum does not match";
+  EXPECT_FALSE(is_newer(edited(good, "\"world\": 2,", ""))) << "a key that is missing is no newer format";
+}
+
 TEST(Manifest, BoxesOfDifferentCutsMustNotOverlap) {
   Manifest manifest = example();
   ManifestTensor& weight = manifest.tensors[1];

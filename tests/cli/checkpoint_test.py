@@ -1,11 +1,13 @@
 """`ddpm checkpoint list|verify|reshard` on a run that was trained here; states are compared by a reader of our own."""
 
+import fcntl
 import hashlib
 import itertools
 import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -175,6 +177,49 @@ class Checkpoint(unittest.TestCase):
         found = self.listed(run)
         self.assertEqual([(c["step"], c["state"]) for c in found], [(2, "ok"), (30, "damaged")])
         self.assertIn("its manifest is of step 4", found[1]["problem"])
+
+    def test_what_a_newer_version_wrote_is_neither_damaged_nor_passed_over(self):
+        run = self.fresh("newer", copied=True)
+        manifest = run / "checkpoints/step-00000004/MANIFEST.json"
+        body = manifest.read_text().rsplit('"sha256": "', 1)[0].replace('"format": 1,', '"format": 2,')
+        manifest.write_text(f'{body}"sha256": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n')
+        before = files_below(run)
+        seen = f"{manifest}: format 2, this program reads 1: a newer ddpm wrote it"
+        for verb in (("train", self.config, "--run.directory", run, "--train.steps", 6),
+                     ("sample", "--model", run, "--count", 1, "--steps", 1, "--output", WORK / "newer.npy"),
+                     ("checkpoint", "reshard", run, "--ranks", 1, "--output", WORK / "newer-resharded")):  # fmt: skip
+            for ranks in (1, 2):
+                with self.subTest(verb=verb[0], ranks=ranks):
+                    refused = ddpm(*verb, ranks=ranks, check=False)
+                    self.assertEqual(refused.returncode, 4, refused.stderr)
+                    (line,) = [line for line in refused.stderr.splitlines() if "error: " in line]
+                    self.assertIn(seen, line)
+                    self.assertIn(f"{manifest.parent} moved out of the run", line)
+                    self.assertNotIn("DAMAGED", refused.stderr)
+        self.assertEqual(files_below(run), before)
+        self.assertEqual([(c["state"], c["newest"]) for c in self.listed(run)], [("ok", False), ("newer", False)])
+        self.assertRegex(ddpm("checkpoint", "list", run).stdout, "newer, LATEST: .*" + re.escape(seen))
+        bad = ddpm("checkpoint", "verify", run, check=False)
+        self.assertEqual(bad.returncode, 4, bad.stderr)
+        self.assertRegex(bad.stderr, "1 of 2 checkpoints of a newer version of ddpm: .*" + re.escape(seen))
+        self.assertNotIn("damaged", bad.stderr)
+
+    def test_what_killed_reshards_left_is_removed_and_what_a_living_one_writes_is_not(self):
+        output = self.fresh("contested")
+        left = WORK / ".contested.tmp-0123456789abcdef"
+        shutil.rmtree(left, ignore_errors=True)
+        (left / "checkpoints").mkdir(parents=True)
+        lock = WORK / ".contested.lock"
+        reshard = ("checkpoint", "reshard", self.run_folder, "--ranks", 2, "--output", output)
+        with open(lock, "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # as a reshard at work holds it
+            for ranks in (1, 2):
+                refused = ddpm(*reshard, ranks=ranks, check=False)
+                self.assertEqual(refused.returncode, 4, refused.stderr)
+                self.assertIn(f"{output}: another process is writing it", refused.stderr)
+            self.assertTrue(left.exists() and lock.exists())
+        ddpm(*reshard, ranks=2)
+        self.assertEqual([path.name for path in WORK.iterdir() if "contested" in path.name], ["contested"])
 
     def forged(self, name, **changes):
         """A copy of the run whose newest checkpoint says something else in its state, with a fitting checksum."""
