@@ -174,6 +174,28 @@ class PosixFileSystem : public FileSystem {
   }
 };
 
+/// Removes what nobody needs; returns the error by which it could not be.
+std::string error_of_removing(FileSystem& files, const Path& path) {
+  try {
+    files.remove_all(path);
+    return {};
+  } catch (const OutputError& error) {
+    return error.what();
+  }
+}
+
+/// Removes a folder that `target` has displaced. It gets the name of something unfinished first: what is left when
+/// only half of it can be removed is never given the name of `target` back.
+std::string error_of_removing_displaced(FileSystem& files, const Path& displaced, const Path& target) {
+  const Path doomed = temporary_beside(target);
+  try {
+    files.rename(displaced, doomed);
+  } catch (const OutputError& error) {
+    return error.what();
+  }
+  return error_of_removing(files, doomed);
+}
+
 }  // namespace
 
 std::unique_ptr<FileSystem> posix_file_system() { return std::make_unique<PosixFileSystem>(); }
@@ -210,11 +232,11 @@ void publish(FileSystem& files, const Path& made, const Path& target) {
   files.sync_directory(parent_of(target));
 }
 
-void publish_over(FileSystem& files, const Path& made, const Path& target, const Path& displaced) {
+bool publish_over(FileSystem& files, const Path& made, const Path& target, const Path& displaced) {
   const bool replaces = files.exists(target);
   if (replaces) publish(files, target, displaced);
   publish(files, made, target);
-  if (replaces) files.remove_all(displaced);
+  return replaces;
 }
 
 StagedPath::StagedPath(FileSystem& files, Path target)
@@ -234,8 +256,10 @@ void StagedPath::publish() {
 }
 
 void StagedPath::publish_over() {
-  base::publish_over(files_, staged_, target_, hidden_beside(target_, kDisplaced));
+  const Path displaced = hidden_beside(target_, kDisplaced);
+  const bool replaces = base::publish_over(files_, staged_, target_, displaced);
   published_ = true;
+  if (replaces) static_cast<void>(error_of_removing_displaced(files_, displaced, target_));
 }
 
 void write_staged(FileSystem& files, const Path& target, const std::function<void(WritableFile& file)>& write) {
@@ -247,17 +271,28 @@ void write_staged(FileSystem& files, const Path& target, const std::function<voi
   staged.publish();
 }
 
-void remove_leftovers(FileSystem& files, const Path& target) {
+std::vector<std::string> remove_leftovers(FileSystem& files, const Path& target) {
   const Path folder = parent_of(target);
   const std::string staged = fmt::format(".{}.{}-", target.filename().string(), kStaged);
   const std::string displaced = fmt::format(".{}.{}-", target.filename().string(), kDisplaced);
+  std::vector<std::string> errors;
   for (const std::string& name : files.list(folder)) {
+    std::string error;
     if (name.starts_with(displaced) && !files.exists(target)) {
       publish(files, folder / name, target);
-    } else if (name.starts_with(displaced) || name.starts_with(staged)) {
-      files.remove_all(folder / name);
+    } else if (name.starts_with(displaced)) {
+      error = error_of_removing_displaced(files, folder / name, target);
+    } else if (name.starts_with(staged)) {
+      error = error_of_removing(files, folder / name);
     }
+    if (!error.empty()) errors.push_back(std::move(error));
   }
+  return errors;
+}
+
+std::vector<std::string> discard(FileSystem& files, const Path& path) {
+  if (!error_of_removing(files, path).empty()) files.rename(path, temporary_beside(path));
+  return remove_leftovers(files, path);
 }
 
 void remove_leftovers_in(FileSystem& files, const Path& folder) {

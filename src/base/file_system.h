@@ -85,8 +85,8 @@ void write_new_file(FileSystem& files, const Path& path, std::string_view text);
 /// a folder is replaced only if it is empty.
 void publish(FileSystem& files, const Path& made, const Path& target);
 /// Publishes the folder `made` also where `target` is a folder that is not empty: that one gets the name `displaced`
-/// first, and is removed last.
-void publish_over(FileSystem& files, const Path& made, const Path& target, const Path& displaced);
+/// first, and is for the caller to remove. Returns whether there was one.
+[[nodiscard]] bool publish_over(FileSystem& files, const Path& made, const Path& target, const Path& displaced);
 
 /// Registers a file or folder of this process that is not finished, for as long as it lives. Nothing needs to lie at
 /// `path` yet, or any more. `files` outlives it.
@@ -116,7 +116,8 @@ class StagedPath {
   [[nodiscard]] const Path& path() const { return staged_; }
   /// Publishes it (base::publish). What the file or folder holds must be on disk.
   void publish();
-  /// Publishes a folder, which replaces one that is not empty (base::publish_over).
+  /// Publishes a folder, which replaces one that is not empty (base::publish_over). Where that one cannot be removed,
+  /// it stays under a hidden name until remove_leftovers() can.
   void publish_over();
 
  private:
@@ -132,8 +133,12 @@ class StagedPath {
 void write_staged(FileSystem& files, const Path& target, const std::function<void(WritableFile& file)>& write);
 /// Removes what dead writers of `target` have left beside it, under the names that StagedPath gives. Where one died
 /// between displacing `target` and replacing it, what it had displaced gets its name back. Nobody else may be writing
-/// it (base/sole_writer.h, or the lock of a folder around it).
-void remove_leftovers(FileSystem& files, const Path& target);
+/// it (base/sole_writer.h, or the lock of a folder around it). Returns an error for each that cannot be removed: hidden
+/// as it is, it disturbs nobody, and the next call tries again.
+std::vector<std::string> remove_leftovers(FileSystem& files, const Path& target);
+/// Removes `path`, which nobody needs any more, and what dead writers have left beside it. Where it cannot be removed,
+/// it gives up its name for a hidden one, or throws if it cannot do that either. Returns as remove_leftovers() does.
+[[nodiscard]] std::vector<std::string> discard(FileSystem& files, const Path& path);
 /// Removes what dead writers of anything in `folder` have left unfinished there. Nobody may be writing in it.
 void remove_leftovers_in(FileSystem& files, const Path& folder);
 

@@ -179,8 +179,10 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   guard_();
   // A checkpoint of the same step that is already there (the run was resumed from an older one) is displaced: a crash
   // in between leaves it under a name that find() knows.
-  base::publish_over(files_, pending.directory, checkpoints() / step_folder_name(request.step),
-                     checkpoints() / temporary_folder_name("old", request.step));
+  const base::Path displaced = checkpoints() / temporary_folder_name("old", request.step);
+  if (base::publish_over(files_, pending.directory, checkpoints() / step_folder_name(request.step), displaced)) {
+    discard(displaced);
+  }
   keeper_.verified(manifest);
   guard_();  // on a slow file system the folder may have changed hands meanwhile
   base::write_atomically(files_, run_directory_ / kLatestName, step_folder_name(request.step) + "\n");

@@ -120,11 +120,11 @@ void RunFolder::withdraw() {
 void RunFolder::claim() {
   comm::do_on_root(comm_, [this] {
     base::write_atomically(files_, path_ / checkpoint::kConfigName, config::to_toml(configuration_, false));
-    if (files_.exists(model())) {
-      files_.remove_all(previous_model());
-      files_.rename(model(), previous_model());
-      files_.sync_directory(path_);
-    }
+    for (const base::Path& folder : {model(), best_model()}) warn_of_left(base::remove_leftovers(files_, folder));
+    if (!files_.exists(model())) return warn_of_left(base::remove_leftovers(files_, previous_model()));
+    warn_of_left(base::discard(files_, previous_model()));
+    files_.rename(model(), previous_model());
+    files_.sync_directory(path_);
   });
 }
 
@@ -137,7 +137,29 @@ void RunFolder::require_owned() {
 }
 
 void RunFolder::drop_previous_model() {
-  comm::do_on_root(comm_, [this] { files_.remove_all(previous_model()); });
+  tidy_up([this] {
+    warn_of_left(base::discard(files_, previous_model()));
+    for (const base::Path& folder : {model(), best_model()}) warn_of_left(base::remove_leftovers(files_, folder));
+  });
+}
+
+void RunFolder::drop_best_model() {
+  tidy_up([this] { warn_of_left(base::discard(files_, best_model())); });
+}
+
+/// A run that has come to its end does not fail by what it no longer needs.
+void RunFolder::tidy_up(const std::function<void()>& work) {
+  comm::do_on_root(comm_, [&] {
+    try {
+      work();
+    } catch (const base::OutputError& error) {
+      warn_of_left({error.what()});
+    }
+  });
+}
+
+void RunFolder::warn_of_left(const std::vector<std::string>& errors) const {
+  for (const std::string& error : errors) log_.warn("left in place, for the next start to remove: {}", error);
 }
 
 void RunFolder::guard(const std::function<void()>& work) {

@@ -67,8 +67,12 @@ class RunFolder {
   void expect_owned();
   /// On all ranks, throws AgreedError when another run has taken the folder since. Collective.
   void require_owned();
-  /// Removes the previous model, once the new one is written. Collective.
+  /// Removes the previous model, once the new one is written, and what that has displaced. Here and below: where
+  /// something cannot be removed, a warning says so, it stays under a hidden name, and the next claim() tries again.
+  /// Collective.
   void drop_previous_model();
+  /// Removes the best model, if there is one. Collective.
+  void drop_best_model();
   /// Unlocks. Collective.
   void release();
   /// Runs a part of the training. What it throws on this rank alone ends the job, so the folder is unlocked first; what
@@ -81,6 +85,8 @@ class RunFolder {
   [[nodiscard]] Content inspect() const;
   [[nodiscard]] std::vector<config::Difference> stored_differences(const base::Path& stored) const;
   [[nodiscard]] base::Path previous_model() const { return path_ / checkpoint::kPreviousModelFolder; }
+  void tidy_up(const std::function<void()>& work);
+  void warn_of_left(const std::vector<std::string>& errors) const;
 
   base::FileSystem& files_;
   comm::Communicator& comm_;

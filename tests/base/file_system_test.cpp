@@ -22,6 +22,7 @@
 #include "base/file_error.h"
 #include "base/sha256.h"
 #include "support/forwarding_files.h"
+#include "support/sticky_files.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -42,6 +43,8 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
 
 class FileSystemTest : public testing::Test {
  protected:
@@ -210,6 +213,28 @@ TEST_F(FileSystemTest, AStagedFolderAppearsWhenItIsPublishedAndElseNever) {
   }
   EXPECT_THAT(files_->list(folder_), ElementsAre("pictures"));
   EXPECT_EQ(content(folder_ / "pictures" / "a"), "whole");
+}
+
+TEST_F(FileSystemTest, AFolderIsReplacedAlsoWhereTheOldOneCannotBeRemoved) {
+  test::StickyFiles files;
+  const Path target = folder_ / "pictures";
+  for (const char* text : {"first", "second"}) {
+    StagedPath staged(files, target);
+    files.create_directory(staged.path());
+    put(staged.path() / "a", text);
+    put(staged.path() / test::kStuck, "");
+    staged.publish_over();
+    EXPECT_EQ(content(target / "a"), text);
+  }
+  EXPECT_THAT(files.list(folder_), ElementsAre(StartsWith(".pictures.tmp-"), "pictures"));
+  EXPECT_THAT(remove_leftovers(files, target), ElementsAre(HasSubstr("it sticks")));
+  // What may be half removed does not get the name back.
+  files.rename(target, folder_ / "moved away");
+  EXPECT_THAT(remove_leftovers(files, target), ElementsAre(HasSubstr("it sticks")));
+  EXPECT_FALSE(files.exists(target));
+  files.let_go();
+  EXPECT_THAT(remove_leftovers(files, target), IsEmpty());
+  EXPECT_THAT(files.list(folder_), ElementsAre("moved away"));
 }
 
 TEST_F(FileSystemTest, WhatIsUnfinishedGoesWithAProcessThatEnds) {

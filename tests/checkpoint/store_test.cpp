@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store_fixture.h"
+#include "support/sticky_files.h"
 
 namespace ddpm::checkpoint {
 namespace {
@@ -122,6 +123,18 @@ TEST_F(Store, AStepSavedAgainReplacesTheOlderOne) {
   store_.save({.step = 10, .slices = elements.to_save()});
   EXPECT_THAT(names(), ElementsAre("step-00000010"));
   EXPECT_NE(store_.find()->manifest.find("other"), nullptr);
+}
+
+TEST_F(Store, AnOlderOneThatCannotBeRemovedIsReplacedAllTheSame) {
+  save_step(store_, world(), 10);
+  on_disk([&] { test::write_text(step_folder(10) / test::kStuck, ""); });
+  test::StickyFiles files;
+  CheckpointStore store(files, world(), run_, logger_);
+  save_step(store, world(), 10);
+  EXPECT_THAT(names(), ElementsAre(StartsWith(".old-step-00000010-"), "step-00000010"));
+  files.let_go();
+  save_step(store, world(), 20);
+  EXPECT_THAT(names(), ElementsAre("step-00000010", "step-00000020"));
 }
 
 TEST_F(Store, LeftOversOfDeadRunsGoAtTheNextSave) {
