@@ -4,8 +4,10 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
@@ -27,18 +29,28 @@ constexpr std::size_t kPiece = std::size_t{8} << 20;
 constexpr std::size_t kNameDigits = 16;
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
 constexpr const char* kLockFile = ".lock";
+constexpr const char* kCopyPrefix = "ddpm-";
+/// Lies in a copy of which a training has found something damaged.
+constexpr const char* kDoubtFile = ".in-doubt";
 
 /// A set and its copy on this host.
 struct Copy {
   Path from;
   Path to;
-  std::string text;  // contents of dataset.json, which is written last: a copy that has one is whole
+  std::string text;  // contents of dataset.json, which is written last: a copy that has the same is whole
   DatasetInfo info;
+};
+
+/// What of a copy is there already.
+enum class Found : uint8_t {
+  whole,
+  in_part,   ///< files that are there are as they should be
+  in_doubt,  ///< any file may be damaged
 };
 
 Copy copy_of(const Path& from, const Path& stage, const std::string& text) {
   return {.from = from,
-          .to = stage / ("ddpm-" + base::sha256_hex(text).substr(0, kNameDigits)),
+          .to = stage / (kCopyPrefix + base::sha256_hex(text).substr(0, kNameDigits)),
           .text = text,
           .info = parse_dataset_info(text, (from / kDescriptionFile).string())};
 }
@@ -52,6 +64,17 @@ std::string description_text(const Path& folder, const base::FileSystem& files) 
 
 bool is_there(const Path& path, uint64_t size, const base::FileSystem& files) {
   return files.exists(path) && files.file_size(path) == size;
+}
+
+Found look_at(const Copy& copy, const base::FileSystem& files) {
+  const Path description = copy.to / kDescriptionFile;
+  if (files.exists(copy.to / kDoubtFile)) return Found::in_doubt;
+  if (!files.exists(description)) return Found::in_part;
+  if (!is_there(description, copy.text.size(), files) || files.read(description, kMaxTextBytes) != copy.text) {
+    return Found::in_doubt;
+  }
+  const auto has = [&](const ShardInfo& shard) { return is_there(copy.to / shard.file, shard.size, files); };
+  return std::ranges::all_of(copy.info.shards, has) ? Found::whole : Found::in_part;
 }
 
 /// Makes the folder, and removes from it what killed jobs have left unfinished. While the lock that is returned lives,
@@ -83,9 +106,19 @@ void expect_room(const Copy& copy, base::FileSystem& files) {
   if (missing > 0) base::expect_room(files, copy.to, missing, fmt::format("what is copied of {}", copy.from.string()));
 }
 
-void copy_shard(const Copy& copy, const ShardInfo& shard, base::FileSystem& files) {
+/// Whether all bytes of the shard are in the copy as they should be.
+bool is_intact(const Copy& copy, const ShardInfo& shard) {
+  try {
+    return base::sha256_file(copy.to / shard.file) == shard.sha256;
+  } catch (const base::OutputError&) {  // the disk does not give it back
+    return false;
+  }
+}
+
+/// A shard that is there and damaged is replaced at once: who has the old file open keeps that.
+void copy_shard(const Copy& copy, const ShardInfo& shard, Found found, base::FileSystem& files) {
   const Path from = copy.from / shard.file;
-  if (is_there(copy.to / shard.file, shard.size, files)) return;
+  if (is_there(copy.to / shard.file, shard.size, files) && (found != Found::in_doubt || is_intact(copy, shard))) return;
   base::StagedPath made(files, copy.to / shard.file);
   const auto output = files.create_exclusive(made.path());
   base::Sha256 digest;
@@ -107,6 +140,26 @@ void copy_shard(const Copy& copy, const ShardInfo& shard, base::FileSystem& file
   made.publish();
 }
 
+/// The copy in `stage` in whose files an error was found, by what the error says; empty where it was elsewhere.
+Path copy_named_in(std::string_view error, const Path& stage) {
+  const std::string begin = (stage / kCopyPrefix).string();
+  const std::size_t at = error.find(begin);
+  if (at == std::string_view::npos) return {};
+  return fmt::format("{}{}", begin, error.substr(at + begin.size(), kNameDigits));
+}
+
+/// Marks the copy that an error names; returns the error with what comes of that.
+std::string with_doubt(const std::string& error, const Path& stage, base::FileSystem& files) {
+  const Path copy = copy_named_in(error, stage);
+  if (copy.empty()) return error;
+  try {
+    files.open_append(copy / kDoubtFile)->close();
+    return error + "; the next start compares the copy with its digests, and copies anew what differs";
+  } catch (const base::OutputError&) {
+    return fmt::format("{}; remove {}, which is a copy", error, copy.string());
+  }
+}
+
 }  // namespace
 
 void expect_stageable(const Path& set) {
@@ -121,33 +174,48 @@ std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank
   for (const Dataset::Source& source : sources) {
     const std::string text = comm::agree_on_root(comm, [&] { return description_text(source.path, files); });
     Copy copy;
-    bool whole = false;
+    Found found = Found::in_part;
     std::unique_ptr<base::LockFile> lock;  // of the first rank of a host, while its ranks copy
     comm::agree(comm, [&] {
       copy = copy_of(source.path, stage, text);
-      whole = files.exists(copy.to / kDescriptionFile) &&
-              std::ranges::all_of(copy.info.shards, [&](const ShardInfo& shard) {
-                return is_there(copy.to / shard.file, shard.size, files);
-              });
-      if (whole || host.rank != 0) return;
+      found = look_at(copy, files);
+      if (found == Found::whole || host.rank != 0) return;
       lock = enter(copy, files);
       expect_room(copy, files);
     });
+    const bool whole = found == Found::whole;
     const double begin = base::steady_seconds();
     comm::agree(comm, [&] {
       for (auto s = static_cast<std::size_t>(host.rank); !whole && s < copy.info.shards.size();
            s += static_cast<std::size_t>(host.size)) {
-        copy_shard(copy, copy.info.shards[s], files);
+        copy_shard(copy, copy.info.shards[s], found, files);
       }
     });
     comm::agree(comm, [&] {
-      if (!whole && host.rank == 0) base::write_atomically(files, copy.to / kDescriptionFile, copy.text);
+      if (whole || host.rank != 0) return;
+      base::write_atomically(files, copy.to / kDescriptionFile, copy.text);
+      files.remove_all(copy.to / kDoubtFile);  // which another job may have done
     });
-    log.info("{} {} {}{}", source.path.string(), whole ? "was copied before to" : "was copied to", copy.to.string(),
-             whole ? "" : fmt::format(" in {:.1f} s", base::steady_seconds() - begin));
+    log.info("{} {} {}{}", source.path.string(),
+             whole                      ? "was copied before to"
+             : found == Found::in_doubt ? "was copied anew, where its copy differed, to"
+                                        : "was copied to",
+             copy.to.string(), whole ? "" : fmt::format(" in {:.1f} s", base::steady_seconds() - begin));
     staged.push_back({.path = copy.to, .weight = source.weight, .name = source.path.filename().string()});
   }
   return staged;
+}
+
+void doubt_damaged_copies(const Path& stage, base::FileSystem& files, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const comm::AgreedError& error) {
+    // The rank that speaks is the one that has found it.
+    if (error.code() != base::ExitCode::dataset || !error.speaks()) throw;
+    throw comm::AgreedError(error.code(), with_doubt(error.what(), stage, files), error.failed_rank(), true);
+  } catch (const base::DatasetError& error) {
+    throw base::DatasetError("{}", with_doubt(error.what(), stage, files));
+  }
 }
 
 }  // namespace ddpm::data

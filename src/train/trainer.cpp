@@ -4,6 +4,7 @@
 
 #include "base/counted.h"
 #include "comm/collectives.h"
+#include "data/stage.h"
 #include "denoise/image_values.h"
 #include "denoise/pretrained.h"
 #include "device/choose_device.h"
@@ -221,7 +222,7 @@ CardFacts Trainer::card_facts() const {
 void Trainer::write_best_model() {
   const base::Path best = driver_.folder().best_model();
   const ValidationRecord& record = history_.record();
-  if (!record.best_loss) return comm::do_on_root(world_, [&] { runtime_.files.remove_all(best); });
+  if (!record.best_loss) return driver_.folder().drop_best_model();
   try {
     export_best(driver_.store().directory(record.best_step), base_weights_.base(), best, runtime_);
     log_.info("the best model is in {}", best.string());
@@ -232,6 +233,11 @@ void Trainer::write_best_model() {
 
 }  // namespace
 
-void train(Configuration& configuration, const run::Runtime& runtime) { Trainer(configuration, runtime).run(); }
+void train(Configuration& configuration, const run::Runtime& runtime) {
+  const auto work = [&] { Trainer(configuration, runtime).run(); };
+  const auto& stage = configuration.values().data.stage;
+  if (!stage) return work();
+  data::doubt_damaged_copies(*stage, runtime.files, work);
+}
 
 }  // namespace ddpm::train

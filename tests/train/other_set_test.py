@@ -180,6 +180,45 @@ class OtherSet(unittest.TestCase):
             self.assertEqual(half.exists(), other_job)
         self.assertEqual(sorted(file.name for file in copy.iterdir()), names)
 
+    def test_a_damaged_copy_is_made_anew_by_the_next_start(self):
+        stage = WORK / "stage-flipped"
+        for folder in (stage, WORK / "staged", WORK / "unstaged"):
+            shutil.rmtree(folder, ignore_errors=True)
+        options = ("--data.stage", stage)
+        ddpm("train", self.config("staged", self.first, 2), *options)
+        (copy,) = stage.iterdir()
+        names = sorted(file.name for file in copy.iterdir())
+        shard = min(copy.glob("shard-*.h5"))
+
+        def expect_mended():
+            self.assertEqual(sorted(file.name for file in copy.iterdir()), names)
+            for file in (shard, copy / "dataset.json"):
+                self.assertEqual(file.read_bytes(), (self.first / file.name).read_bytes(), file)
+
+        flipped = bytearray(shard.read_bytes())
+        flipped[-5] ^= 1
+        shard.write_bytes(flipped)
+        failed = ddpm("train", self.config("staged", self.first, 8), *options, check=False)
+        self.assertEqual(failed.returncode, 3, failed.stderr)
+        (error,) = [line for line in failed.stderr.splitlines() if line.startswith("ddpm: error: ")]
+        self.assertIn(shard.name, error)
+        self.assertIn("the next start compares the copy with its digests", error)
+        self.assertEqual(shard.read_bytes(), flipped)  # another job of this node may be reading it
+        said = ddpm("train", WORK / "staged.toml", *options, ranks=2).stderr
+        self.assertIn("was copied anew, where its copy differed, to", said)
+        expect_mended()
+        ddpm("train", self.config("unstaged", self.first, 8))
+        self.assertEqual(weights(WORK / "staged"), weights(WORK / "unstaged"))
+
+        # A description that is another one casts doubt on everything.
+        for steps, text in ((9, b""), (10, (copy / "dataset.json").read_bytes().replace(b"0", b"1"))):
+            (copy / "dataset.json").write_bytes(text)
+            shard.write_bytes(flipped)
+            said = ddpm("train", self.config("staged", self.first, steps), *options, ranks=2).stderr
+            self.assertIn("was copied anew, where its copy differed, to", said)
+            expect_mended()
+        self.assertIn("was copied before to", ddpm("train", self.config("staged", self.first, 11), *options).stderr)
+
     def test_a_damaged_set_or_a_file_is_not_staged(self):
         stage, damaged = WORK / "stage-damaged", WORK / "damaged"
         for folder in (stage, damaged, WORK / "stage-run"):
