@@ -7,10 +7,11 @@
 #   DDPM_EXCLUDE_HOURS  for so long a node that has failed is left out (12; 0: no node is ever excluded)
 #   DDPM_MAX_EXCLUDED   never more nodes than this (8); those that failed last stay excluded
 
-readonly exclude_hours=${DDPM_EXCLUDE_HOURS:-12}
+exclude_hours=${DDPM_EXCLUDE_HOURS:-12}
 readonly max_excluded=${DDPM_MAX_EXCLUDED:-8}
 [[ $exclude_hours =~ ^[0-9]+$ ]] || die "DDPM_EXCLUDE_HOURS is '$exclude_hours'; wanted: a number"
 [[ $max_excluded =~ ^[0-9]+$ ]] || die "DDPM_MAX_EXCLUDED is '$max_excluded'; wanted: a number"
+readonly exclude_hours=$((10#$exclude_hours)) # printf takes 08 for an octal number
 
 job_log=$(readlink "/proc/$$/fd/2") || job_log=
 [ -f "$job_log" ] && [ -r "$job_log" ] || job_log=/dev/null
@@ -83,6 +84,23 @@ slurm_code() {
 
 # Reasons of exit code 5 that another start would find again, in the program's words.
 readonly final_reasons='without reaching another checkpoint|ranks, but MPI found a world of|but the program was started bare as one rank|without a PMIx server|ranks disagree on the |MPI provides thread level'
+
+# By which the client of a network file system says that its server has evicted it, or does not answer: of a job's nodes, one
+# alone may have that, and have its files again after a while.
+readonly passing_file_errors='Input/output error|Stale file handle|Connection timed out|Cannot send after transport endpoint shutdown|Transport endpoint is not connected|Remote I/O error'
+
+# The node whose rank has ended this start by such an error, which is the last one that the program has said; nothing where
+# that is another one. The line of a single rank names no node; of a checkpoint that a rank cannot read, rank 0 speaks: "-".
+node_without_files() {
+  said_by_start | awk -v errors="$passing_file_errors" -v node="$SLURM_JOB_NODELIST" '
+    /^ddpm: error: / { last = $0 }
+    END {
+      # HDF5 goes on behind the text of the system, and so does the program where it says what to do.
+      if (last !~ "(: (" errors ")(;|: it cannot be read now|$)|error message = .(" errors "))") exit
+      if (last ~ /^ddpm: error: rank [0-9]+ on [^ ]+: /) { split(last, words, " "); node = words[6]; sub(/:$/, "", node) }
+      print last ~ /: it cannot be read now/ ? "-" : node
+    }'
+}
 
 # Whether exit code 5 is for a reason that is gone with this start: a link, an adapter or a node that failed. A job whose log is
 # no file tells no reason, and does not come back by itself.
@@ -205,11 +223,18 @@ slurm_unwanted_node() {
   fi
 }
 
-# A rank was lost or hung or communication failed (exit code 5), or the launcher was killed. The job of an owner who has
-# cancelled it, or whose time is over, is not running any more; of one of which Slurm tells nothing that is not known.
+# A rank was lost or hung or communication failed (exit code 5), a node has lost its files (3 and 4), or the launcher was
+# killed. The job of an owner who has cancelled it, or whose time is over, is not running any more; of one of which Slurm
+# tells nothing that is not known.
 slurm_failure() {
-  local lost facts
-  if [ "$1" -eq 5 ] && ! may_pass; then return; fi
+  local lost='' facts who='a rank or the launcher' what='is lost'
+  case $1 in
+    3 | 4)
+      lost=$(node_without_files) who='a rank' what='has lost its files'
+      [ -n "$lost" ] || return 0
+      ;;
+    5) may_pass || return 0 ;;
+  esac
   facts=$(facts_of_job) || facts=
   case $(value_in JobState "$facts") in
     RUNNING | '') ;;
@@ -219,12 +244,12 @@ slurm_failure() {
     printf '%d starts in a row ended before training began: not once more\n' "$max_starts_in_vain" >&2
     return
   fi
-  lost=$(node_of_lost_rank)
-  if [ -n "$lost" ]; then
+  [ -n "$lost" ] || lost=$(node_of_lost_rank)
+  if [ -n "$lost" ] && is_node_of "$SLURM_JOB_NODELIST" "$lost"; then
     remember_node "$lost"
-    printf 'a rank on %s is lost (exit code %d)' "$lost" "$1"
+    printf 'a rank on %s %s (exit code %d)' "$lost" "$what" "$1"
   else
-    printf 'a rank or the launcher is lost (exit code %d)' "$1"
+    printf '%s %s (exit code %d)' "$who" "$what" "$1"
   fi
 }
 

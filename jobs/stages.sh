@@ -109,6 +109,7 @@ read_clock() {
   local left save=${DDPM_SAVE_SECONDS:-600}
   by_clock=()
   [[ $save =~ ^[0-9]+$ ]] || die "DDPM_SAVE_SECONDS is '$save'; wanted: a number"
+  save=$((10#$save)) # 0900 is no octal number
   [[ " $* " != *" --fault.max_minutes"[\ =]* ]] || return 0
   left=$("${batch}_seconds_left") || printf 'the time limit is unknown: set --fault.max_minutes\n' >&2
   [ -n "$left" ] || return 0
@@ -120,10 +121,12 @@ read_clock() {
 # Prints why a training that has ended with exit code $1 is to come back; or nothing.
 why_again() {
   case $1 in
-    0 | 1 | 2 | 3 | 4 | 6) ;; # the program has done its work, or has said why it cannot
-    126 | 127) ;;             # there is no such program, or the system cannot load it
+    0 | 1 | 2 | 6) ;; # the program has done its work, or has said why it cannot
+    126 | 127) ;;     # there is no such program, or the system cannot load it
     75) printf stopped ;;
-    *) "${batch}_failure" "$1" ;; # 5, or a code that the program does not have: launchers have many for lost ranks
+    # 3 and 4, where a node may have lost its files; 5, or a code that the program does not have: launchers have many for
+    # lost ranks.
+    *) "${batch}_failure" "$1" ;;
   esac
 }
 

@@ -98,7 +98,7 @@ class Batch:
         self.assertIn("learning_rate", job.said)
 
     def test_a_limit_without_time_to_train_is_refused(self):
-        self.submit("train", self.config("hasty", **SHORT), DDPM_SAVE_SECONDS="3600")
+        self.submit("train", self.config("hasty", **SHORT), DDPM_SAVE_SECONDS="03600")  # no octal number
         (job,) = self.queue.run_all()
         self.assertEqual(job.code, 2, job.said)
         self.assertIn("the time limit leaves no time to train beside the 3600 seconds to save", job.said)

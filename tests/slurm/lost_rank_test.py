@@ -105,6 +105,14 @@ FINAL = [
     "MPI provides thread level 1; MPI_THREAD_MULTIPLE (3) is wanted: use an MPI built for it",
 ]
 
+# How an error of the program ends with exit code 3 or 4 where a file system's client fails for a while, or where it does not.
+PASSING_FILE_ERRORS = [
+    "Input/output error", "Stale file handle", "Connection timed out", "Cannot send after transport endpoint shutdown",
+    "Transport endpoint is not connected", "Remote I/O error", "Input/output error; the next start compares the copy with its digests",
+]  # fmt: skip
+FINAL_FILE_ERRORS = ["No space left on device", "Disk quota exceeded", "Permission denied", "No such file or directory", "Is a directory"]
+OF_HDF5 = "set.h5: cannot read: file read failed: time = Mon, filename = 'set.h5', errno = 5, error message = 'Input/output error', buf = 0x1"
+
 
 class FailedNodes(unittest.TestCase):
     def setUp(self):
@@ -182,7 +190,7 @@ class FailedNodes(unittest.TestCase):
 
     def test_a_training_goes_back_after_what_may_pass(self):
         late = "ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n"
-        rows = [(code, "", None) for code in (0, 1, 4, 6, 127)]
+        rows = [(code, "", None) for code in (0, 1, 3, 4, 6, 127)]
         rows += [(code, "", f"a rank or the launcher is lost (exit code {code}); back into the queue") for code in (5, 9, 15, 137)]
         on_node2 = "a rank on node2 is lost (exit code {}); back into the queue"
         rows += [(5, late, on_node2.format(5)), (253, "srun: error: node2: task 1: Out Of Memory\n", on_node2.format(253)),
@@ -192,10 +200,48 @@ class FailedNodes(unittest.TestCase):
         # Hydra's exit codes are the numbers of signals: of SIGILL, SIGTRAP and SIGABRT, which are codes that the program has, too.
         rows += [(number, ABORTED_UNDER_HYDRA.format(number, "Some"), on_node2.format(128 + number)) for number in (4, 5, 6)]
         rows += [(code, ABORTED_UNDER_HYDRA.format(6, "Aborted"), why) for code, why in ((0, None), (75, "stopped; back into the queue"))]
+        self.expect_back(rows)
+
+    def expect_back(self, rows, **variables):
+        """A training that ends with a code and a text goes back for a reason, or ends with that code."""
         for code, said, why in rows:
             with self.subTest(code=code, said=said):
-                self.assertEqual(self.train(code, said), (75 if why else code, bool(why)), self.log.read_text())
+                self.assertEqual(self.train(code, said, **variables), (75 if why else code, bool(why)), self.log.read_text())
                 self.assertIn(why or "start 1: my.toml", self.log.read_text())
+
+    def test_a_training_goes_back_where_a_node_has_lost_its_files_for_a_while(self):
+        line = "ddpm: error: rank 1 on node2: /scratch/run/a file: cannot sync: {}\nsrun: error: node2: task 1: Exited with exit code {}\n"
+        on_node2 = "a rank on node2 has lost its files (exit code {}); back into the queue"
+        rows = [(3 + i % 2, line.format(error, 3 + i % 2), on_node2.format(3 + i % 2)) for i, error in enumerate(PASSING_FILE_ERRORS)]
+        rows += [(3, f"ddpm: error: rank 1 on node2: {OF_HDF5}\n", on_node2.format(3))]
+        rows += [(4, line.format(error, 4), None) for error in FINAL_FILE_ERRORS]
+        passing, final = line.format(PASSING_FILE_ERRORS[0], 4), line.format(FINAL_FILE_ERRORS[0], 4)
+        rows += [(4, passing + final, None), (4, final + passing, on_node2.format(4)), (2, passing, None), (6, passing, None)]
+        rows += [(4, passing.replace("ddpm: error: ", "ddpm: warning: left in place: "), None)]
+        # An earlier word of the line is no reason.
+        rows += [(4, line.format("Input/output error: No space left on device", 4), None)]
+        unnamed = "a rank has lost its files (exit code 4); back into the queue"
+        rows += [(4, "ddpm: error: /scratch/run: cannot sync: Input/output error\n", unnamed)]
+        # Rank 0 says it of whichever rank could not.
+        rows += [(4, "ddpm: error: rank 0 on node1: MANIFEST.json: cannot open: Stale file handle: it cannot be read now, but may be whole\n", unnamed)]
+        self.expect_back(rows)
+        self.assertEqual(self.train(4, passing), (75, True))
+        self.assertEqual(self.asked("ExcNodeList=node2"), 1)
+        self.assertEqual(self.train(4, passing, to_log=False), (4, False))
+        # Of a single rank the node is known.
+        alone = [(3, "ddpm: error: /scratch/set: cannot read: Stale file handle\n", on_node2.format(3))]
+        self.expect_back(alone, SLURM_JOB_NODELIST="node2", SLURM_JOB_NUM_NODES="1")
+
+    def test_starts_that_lose_their_files_are_counted(self):
+        start = "2026-11-30 05:00:00: job 7 on node1,node2, start 1: my.toml\n"
+        passing = f"ddpm: error: rank 1 on node2: /scratch/set: cannot read: {PASSING_FILE_ERRORS[0]}\n"
+        for starts, ended in ((8, (75, True)), (9, (3, False))):
+            self.assertEqual(self.train(3, passing, before=starts * start), ended, self.log.read_text())
+        self.assertEqual(self.train(3, passing, DDPM_MAX_RESTARTS="1", SLURM_RESTART_COUNT="1"), (3, False), self.log.read_text())
+
+    def test_hours_may_begin_with_a_zero(self):
+        self.assertEqual(self.train(9, "srun: error: node2: task 1: Killed\n", DDPM_EXCLUDE_HOURS="08"), (75, True), self.log.read_text())
+        self.assertIn("node node2 has failed: left out for 8 hours", self.log.read_text())
 
     def test_the_final_reasons_are_those_that_the_program_gives(self):
         """Each of them is found in the sources, where a text may be broken over lines and has its values in braces."""
@@ -203,6 +249,8 @@ class FailedNodes(unittest.TestCase):
         script = (SOURCE / "jobs/failed_nodes.sh").read_text()
         for reason in re.search(r"final_reasons='(.*)'", script).group(1).split("|"):
             self.assertIn(reason.replace("[0-9]+", "{}"), texts)
+        for reason in ("; the next start compares the copy with its digests", "{}: it cannot be read now"):
+            self.assertIn(reason, texts)
 
     def test_a_job_without_a_log_does_not_go_back_for_reasons_that_nobody_can_read(self):
         self.assertEqual(self.train(5, "", to_log=False), (5, False))
