@@ -48,7 +48,11 @@ class Builder : public nlohmann::json_sax<AnyJson> {
   using Sax = nlohmann::json_sax<AnyJson>;
   using string_t = typename Sax::string_t;  // NOLINT(readability-identifier-naming): the library's name
 
-  Builder(const char* begin, const JsonLimits& limits) : begin_(begin), at_(begin), limits_(limits) {}
+  /// Called with the root and the list for each object that ends a list's item, where the list stands in the root.
+  using ItemEnd = std::function<void(const AnyJson& root, const std::string& key, AnyJson& list)>;
+
+  Builder(const char* begin, const JsonLimits& limits, ItemEnd item_end)
+      : begin_(begin), at_(begin), limits_(limits), item_end_(std::move(item_end)) {}
 
   const char** shared_position() { return &at_; }
   AnyJson take() { return std::move(root_); }
@@ -65,11 +69,16 @@ class Builder : public nlohmann::json_sax<AnyJson> {
   }
   bool start_object(std::size_t /*count*/) override { return open(AnyJson::object()); }
   bool start_array(std::size_t /*count*/) override { return open(AnyJson::array()); }
-  bool end_object() override { return close(); }
+  bool end_object() override {
+    close();
+    if (item_end_ && open_.size() == 2 && open_.back()->is_array()) item_end_(root_, list_key_, *open_.back());
+    return true;
+  }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (open_.back()->contains(name)) fail(fmt::format("duplicate key \"{}\"", shortened(name, kLongestExcerpt)));
     key_ = std::move(name);
+    if (open_.size() == 1) list_key_ = key_;
     return true;
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
@@ -123,11 +132,13 @@ class Builder : public nlohmann::json_sax<AnyJson> {
   std::size_t values_ = 0;
   AnyJson root_;
   std::string key_;
+  std::string list_key_;  // the last key of the root
+  ItemEnd item_end_;
   std::vector<AnyJson*> open_;  // a container's children move only while it is the innermost one, so these stay valid
 };
 
 template <typename AnyJson>
-AnyJson parse(std::string_view text, const JsonLimits& limits) {
+AnyJson parse(std::string_view text, const JsonLimits& limits, typename Builder<AnyJson>::ItemEnd item_end = {}) {
   if (text.size() > limits.max_bytes) {
     throw std::invalid_argument(
         fmt::format("{} bytes of JSON, at most {} are accepted", text.size(), limits.max_bytes));
@@ -136,7 +147,7 @@ AnyJson parse(std::string_view text, const JsonLimits& limits) {
   if (const std::size_t at = text.find('\0'); at != std::string_view::npos) {
     throw std::invalid_argument(fmt::format("byte {}: syntax error, a zero byte", at));
   }
-  Builder<AnyJson> builder(text.data(), limits);
+  Builder<AnyJson> builder(text.data(), limits, std::move(item_end));
   const char** position = builder.shared_position();
   AnyJson::sax_parse(Cursor(text.data(), position), Cursor(text.data() + text.size(), position), &builder);
   return builder.take();
@@ -145,6 +156,16 @@ AnyJson parse(std::string_view text, const JsonLimits& limits) {
 }  // namespace
 
 Json parse_json(std::string_view text, const JsonLimits& limits) { return parse<Json>(text, limits); }
+
+Json parse_json_lists(std::string_view text, const JsonLimits& limits,
+                      const std::map<std::string, JsonItemSink, std::less<>>& sinks) {
+  return parse<Json>(text, limits, [&](const Json& root, const std::string& key, Json& list) {
+    const auto sink = sinks.find(key);
+    if (sink == sinks.end()) return;
+    sink->second(root, list.back());
+    list.erase(list.size() - 1);
+  });
+}
 
 OrderedJson parse_ordered_json(std::string_view text, const JsonLimits& limits) {
   return parse<OrderedJson>(text, limits);

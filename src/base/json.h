@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -22,7 +24,13 @@ struct JsonLimits {
 /// Parses `text`; throws std::invalid_argument with position and reason for bad syntax, duplicate keys, or more than
 /// the limits. Callers turn it into their own typed error with the file's path.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
-/// The same with the keys in their order, for small texts: the time grows with the square of an object's keys.
+/// Takes an object of a list; `read` is what has been read of the object around the list, without what was handed over.
+using JsonItemSink = std::function<void(const Json& read, const Json& item)>;
+/// As parse_json(), of an object; but objects in lists under these keys go to the sinks as they are read, and not into
+/// the result, so that a long list is never in memory as a whole. What a sink throws is passed on.
+Json parse_json_lists(std::string_view text, const JsonLimits& limits,
+                      const std::map<std::string, JsonItemSink, std::less<>>& sinks);
+/// As parse_json() with the keys in their order, for small texts: the time grows with the square of an object's keys.
 OrderedJson parse_ordered_json(std::string_view text, const JsonLimits& limits);
 
 /// Returns a value as JSON text for an error line, cut to a readable length.

@@ -1,8 +1,11 @@
 #include "checkpoint/manifest.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 #include <set>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/json_fields.h"
@@ -16,6 +19,8 @@ constexpr std::size_t kMaxNameBytes = 1024;
 constexpr int64_t kMaxWorldSize = std::numeric_limits<int>::max();
 /// No slice has fewer bytes for each value than this, but for tensors of more axes than there are.
 constexpr uint64_t kBytesPerValue = 4;
+constexpr const char* kFilesKey = "files";
+constexpr const char* kTensorsKey = "tensors";
 constexpr std::string_view kDigestOpen = "\"sha256\": \"";
 constexpr std::string_view kDigestClose = "\"\n}\n";
 
@@ -51,6 +56,17 @@ base::JsonFields fields_of(const base::Json& json, const std::string& place,
     throw NewerFormatError("{}: unknown key '{}': a newer ddpm wrote it", place, key);
   }
   return fields;
+}
+
+using ListSinks = std::map<std::string, base::JsonItemSink, std::less<>>;
+
+/// The text as JSON, without what went to the sinks.
+base::Json parse_lists(std::string_view text, const std::string& origin, const ListSinks& sinks) {
+  try {
+    return base::parse_json_lists(text, manifest_limits(text.size()), sinks);
+  } catch (const std::invalid_argument& error) {
+    throw base::OutputError("{}: not valid JSON: {}", origin, error.what());
+  }
 }
 
 /// Comes before all other checks: another format may have other keys.
@@ -192,18 +208,31 @@ std::string to_text(const Manifest& manifest) {
   text += fmt::format("\"config_hash\": {},\n", base::Json(manifest.config_hash).dump());
   text += fmt::format("\"dataset_hash\": {},\n", base::Json(manifest.dataset_hash).dump());
   text += fmt::format("\"state\": {},\n", manifest.state.dump());
-  append_list(text, "files", manifest.files);
-  append_list(text, "tensors", manifest.tensors);
+  append_list(text, kFilesKey, manifest.files);
+  append_list(text, kTensorsKey, manifest.tensors);
   return text + closing(text);
 }
 
 Manifest parse_contribution(std::string_view text, const std::string& origin) {
   check_checksum(text, origin);
-  const base::Json json = base::parse_json_file(text, origin, manifest_limits(text.size()));
-  expect_known_format(json, origin);
-  const base::JsonFields fields = fields_of(
-      json, origin, {"format", "step", "world", "config_hash", "dataset_hash", "state", "files", "tensors", "sha256"});
+  // Items are taken as they are read: as JSON, millions of slices take many times the memory of the text.
   Manifest manifest;
+  const auto add_file = [&](const base::Json& read, const base::Json& file) {
+    if (read.contains("format")) expect_known_format(read, origin);
+    manifest.files.push_back(parse_file(file, fmt::format("{}: files[{}]", origin, manifest.files.size())));
+  };
+  const auto add_tensor = [&](const base::Json& read, const base::Json& tensor) {
+    if (read.contains("format")) expect_known_format(read, origin);
+    manifest.tensors.push_back(parse_tensor(tensor, fmt::format("{}: tensors[{}]", origin, manifest.tensors.size())));
+  };
+  const base::Json json = parse_lists(text, origin, {{kFilesKey, add_file}, {kTensorsKey, add_tensor}});
+  expect_known_format(json, origin);
+  const base::JsonFields fields =
+      fields_of(json, origin,
+                {"format", "step", "world", "config_hash", "dataset_hash", "state", kFilesKey, kTensorsKey, "sha256"});
+  // What is left there is no object.
+  for (const base::Json& file : fields.array(kFilesKey)) add_file(json, file);
+  for (const base::Json& tensor : fields.array(kTensorsKey)) add_tensor(json, tensor);
   manifest.step = fields.integer("step");
   manifest.world_size = fields.integer("world");
   if (manifest.world_size < 1 || manifest.world_size > kMaxWorldSize) {
@@ -212,12 +241,6 @@ Manifest parse_contribution(std::string_view text, const std::string& origin) {
   manifest.config_hash = fields.text("config_hash");
   manifest.dataset_hash = fields.text("dataset_hash");
   manifest.state = fields.object("state");
-  for (const base::Json& file : fields.array("files")) {
-    manifest.files.push_back(parse_file(file, fmt::format("{}: files[{}]", origin, manifest.files.size())));
-  }
-  for (const base::Json& tensor : fields.array("tensors")) {
-    manifest.tensors.push_back(parse_tensor(tensor, fmt::format("{}: tensors[{}]", origin, manifest.tensors.size())));
-  }
   check_state(manifest.state, origin);
   return manifest;
 }

@@ -1,6 +1,8 @@
 #include "base/json.h"
 
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -69,6 +71,22 @@ TEST(Json, TheNumberOfValuesIsLimited) {
   const JsonLimits limits{.max_bytes = 100, .max_depth = 3, .max_values = 4};
   EXPECT_EQ(refusal("[1,2,{\"a\": 1}]", limits), "byte 13: more than 4 values");
   EXPECT_EQ(refusal("[1,2,[]]", limits), "accepted");
+}
+
+TEST(Json, ItemsOfListsAreHandedOverAsTheyAreRead) {
+  std::vector<std::string> seen;
+  const auto sink = [&](const Json& read, const Json& item) {
+    seen.push_back(fmt::format("{} after {}", item.dump(), read.dump()));
+  };
+  const Json rest = parse_json_lists(
+      R"({"a": 1, "list": [{"x": [{"y": 2}]}, 7, {}], "other": [{"z": 3}], "deep": {"list": [{"w": 4}]}})", {},
+      {{"list", sink}});
+  EXPECT_EQ(seen, (std::vector<std::string>{R"({"x":[{"y":2}]} after {"a":1,"list":[{"x":[{"y":2}]}]})",
+                                            R"({} after {"a":1,"list":[7,{}]})"}));
+  EXPECT_EQ(rest, Json::parse(R"({"a": 1, "list": [7], "other": [{"z": 3}], "deep": {"list": [{"w": 4}]}})"));
+  EXPECT_THROW(parse_json_lists(R"({"list": [{"x": 1, "x": 2}]})", {}, {{"list", sink}}), std::invalid_argument);
+  EXPECT_THROW(parse_json_lists(R"({"list": [{}, {}]})", {.max_values = 3}, {{"list", sink}}), std::invalid_argument);
+  EXPECT_TRUE(parse_json_lists("[{}]", {}, {{"list", sink}}).is_array());
 }
 
 TEST(Json, AReasonIsAsShortAsALineEvenWhenTheTextIsNot) {
