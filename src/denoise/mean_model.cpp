@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/named.h"
 #include "denoise/model_inputs.h"
+#include "denoise/record_difference.h"
 #include "diffusion/scheduler_json.h"
 
 namespace ddpm::denoise {
@@ -62,17 +63,16 @@ void expect_regression(const LoadedModel& regression, const ImageRecord& record,
         "diffusion.class_dropout one less, since the model's last one is the null class then",
         origin, known, classes);
   }
-  const base::Json seen = regression.image.normalization_json();
-  const base::Json wanted = record.normalization_json();
-  if (seen != wanted) {
-    throw base::OutputError(
-        "{}: the regression was trained on other fields, or with other transforms, than the model's training set has: "
-        "{}; wanted: {}",
-        origin, base::with_short_texts(seen).dump(), base::with_short_texts(wanted).dump());
-  }
   if (regression.image.sides() != record.sides()) {
     throw base::OutputError("{}: the regression was trained on images, or windows, of {}; wanted: {}, as the model's",
                             origin, fmt::join(regression.image.sides(), " × "), fmt::join(record.sides(), " × "));
+  }
+  const std::string differs = difference(regression.image, record);
+  if (!differs.empty()) {
+    throw base::OutputError(
+        "{}: the regression was trained on other fields, or with other transforms, than the model's training set "
+        "has: {}",
+        origin, differs);
   }
   const std::string problem =
       nn::size_problem(mean, {.height = record.height, .width = record.width, .depth = record.depth});

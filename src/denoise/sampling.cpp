@@ -18,6 +18,7 @@
 #include "denoise/denoising_loss.h"
 #include "denoise/mean_model.h"
 #include "denoise/model_inputs.h"
+#include "denoise/record_difference.h"
 #include "denoise/timestep_fit.h"
 #include "diffusion/guidance.h"
 #include "diffusion/samplers.h"
@@ -59,12 +60,10 @@ void check_weak_model(const LoadedModel& model, const LoadedModel& weak, diffusi
   expect_same("images", images_text(other), images_text(one));
   expect_same("classes", classes_text(other), classes_text(one));
   expect_same("parameters", parameters_text(other), parameters_text(one));
-  const base::Json fields = model.image.normalization_json();
-  const base::Json others = weak.image.normalization_json();
-  if (fields != others) {
+  const std::string differs = difference(weak.image, model.image);
+  if (!differs.empty()) {
     throw base::ConfigError(
-        "--guidance-model: it was trained on other fields, or with other transforms, than --model: {}; wanted: {}",
-        base::with_short_texts(others).dump(), base::with_short_texts(fields).dump());
+        "--guidance-model: it was trained on other fields, or with other transforms, than --model: {}", differs);
   }
   const bool means = model.mean && weak.mean;
   if ((model.mean || weak.mean) && !(means && digest_of_weights(*model.mean) == digest_of_weights(*weak.mean))) {
