@@ -27,11 +27,11 @@ std::vector<int64_t> window_of(const nn::UNet2DConfig& model) {
 bool wraps_along(const ImageRecord& image, std::size_t axis) { return !image.wraps.empty() && image.wraps[axis]; }
 
 /// A periodic model continues each of its windows with the other side of that window.
-void expect_not_periodic(const nn::UNet2DConfig& model, std::size_t axis, int64_t window, const std::string& sides) {
+void expect_not_periodic(const nn::UNet2DConfig& model, std::size_t axis, int64_t window, const std::string& option) {
   const std::string& padding = model.padding.size() == 1 ? model.padding.front() : model.padding.at(axis);
   if (padding != nn::kPeriodic) return;
   const std::array<const char*, 3> names = {"depth", "height", "width"};
-  throw base::ConfigError("--size {}: the model is periodic along its {}; wanted: {} there, as in training", sides,
+  throw base::ConfigError("{}: the model is periodic along its {}; wanted: {} there, as in training", option,
                           names.at(axis + names.size() - static_cast<std::size_t>(model.dimensions)), window);
 }
 
@@ -63,8 +63,9 @@ int64_t set_image_size(LoadedModel& model, const std::vector<int64_t>& sides, st
   std::vector<int64_t> shared;  // sides of windows that have neighbours
   for (std::size_t axis = 0; axis < sides.size(); ++axis) {
     if (sides[axis] == window[axis] && !wraps_along(model.image, axis)) continue;
-    expect_not_periodic(config, axis, window[axis], size);
-    if (model.mean) expect_not_periodic(model.mean->unet->config(), axis, window[axis], size);
+    const std::string option = fmt::format("--size {}", size);
+    expect_not_periodic(config, axis, window[axis], option);
+    if (model.mean) expect_not_periodic(model.mean->unet->config(), axis, window[axis], option);
     shared.push_back(window[axis]);
   }
   const int64_t least = std::ranges::min(shared.empty() ? window : shared);
@@ -76,6 +77,15 @@ int64_t set_image_size(LoadedModel& model, const std::vector<int64_t>& sides, st
   model.image.height = sides.rbegin()[1];
   model.image.width = sides.back();
   return overlap.value_or(least / 4);
+}
+
+void expect_cut_by_windows(const LoadedModel& model, const nn::UNet2DConfig& other, const std::string& option) {
+  const std::vector<int64_t> window = window_of(model.unet->config());
+  const std::vector<int64_t> sides = model.image.sides();
+  for (std::size_t axis = 0; axis < sides.size(); ++axis) {
+    if (sides[axis] == window[axis] && !wraps_along(model.image, axis)) continue;
+    expect_not_periodic(other, axis, window[axis], fmt::format("{}: --size {}", option, fmt::join(sides, "x")));
+  }
 }
 
 OverlappingWindows::OverlappingWindows(const LoadedModel& model, int64_t overlap, at::Device device) {

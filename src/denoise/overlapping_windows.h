@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -25,6 +26,10 @@ std::vector<int64_t> window_starts(int64_t side, int64_t window, int64_t overlap
 /// `overlap`, or a quarter of the window's shortest side that is shorter than the image's. Throws ConfigError for sides
 /// that the model cannot draw, and for windows that overlap whole.
 int64_t set_image_size(LoadedModel& model, const std::vector<int64_t>& sides, std::optional<int64_t> overlap);
+
+/// Throws ConfigError, which begins with `option`, where another network that answers the windows of the images of
+/// `model`, after set_image_size(), would continue them with their own other side. It takes windows of the same size.
+void expect_cut_by_windows(const LoadedModel& model, const nn::UNet2DConfig& other, const std::string& option);
 
 class OverlappingWindows {
  public:

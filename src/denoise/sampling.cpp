@@ -54,10 +54,11 @@ void expect_same(const char* what, const std::string& weak, const std::string& w
   throw base::ConfigError("--guidance-model: its {} are {}; wanted: those of --model, {}", what, weak, wanted);
 }
 
-void check_weak_model(const LoadedModel& model, const LoadedModel& weak, diffusion::SamplerType sampler) {
+void check_weak_model(const LoadedModel& model, const LoadedModel& weak, const SamplingOptions& options) {
   const nn::UNet2DConfig& one = model.unet->config();
   const nn::UNet2DConfig& other = weak.unet->config();
   expect_same("images", images_text(other), images_text(one));
+  if (options.overlap) expect_cut_by_windows(model, other, "--guidance-model");
   expect_same("classes", classes_text(other), classes_text(one));
   expect_same("parameters", parameters_text(other), parameters_text(one));
   const std::string differs = difference(weak.image, model.image);
@@ -77,7 +78,8 @@ void check_weak_model(const LoadedModel& model, const LoadedModel& weak, diffusi
   }
   // Files of the same schedule differ by what else their writers put into them.
   const auto read = [&](const LoadedModel& from) {
-    return diffusion::write_scheduler(diffusion::read_scheduler(from.scheduler, sampler, from.scheduler_origin));
+    return diffusion::write_scheduler(
+        diffusion::read_scheduler(from.scheduler, options.sampler.scheduler, from.scheduler_origin));
   };
   if (read(weak) != read(model)) {
     throw base::ConfigError(
@@ -96,7 +98,7 @@ void check_guidance(const LoadedModel& model, const SampleInputs& inputs, const 
                             *options.guidance_scale);
   }
   if (options.weak) {
-    check_weak_model(model, *options.weak, options.sampler.scheduler);
+    check_weak_model(model, *options.weak, options);
   } else {
     inputs.expect_droppable(fmt::format("--guidance-scale {}", *options.guidance_scale));
   }

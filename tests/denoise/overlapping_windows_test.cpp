@@ -13,6 +13,8 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "comm/solo_communicator.h"
+#include "denoise/sampling.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -144,6 +146,31 @@ TEST(ImageSize, ThatTheModelCannotDrawIsRefused) {
   const auto ring = [] { return model_of({8, 8}, {}, {"periodic", "zeros"}); };
   EXPECT_THAT(refusal(ring(), {16, 8}, {}), HasSubstr("the model is periodic along its height; wanted: 8 there"));
   EXPECT_THAT(refusal(ring(), {8, 16}, {}), HasSubstr("none"));
+}
+
+/// A model that guides answers the same windows.
+TEST(ImageSize, ThatTheWeakModelCannotDrawIsRefused) {
+  comm::SoloCommunicator world;
+  const auto refusal = [&](const std::vector<std::string>& padding, const std::vector<int64_t>& sides) {
+    LoadedModel model = model_of({8, 16});
+    LoadedModel weak = model_of({8, 16}, {}, padding);
+    model.scheduler = weak.scheduler = base::Json::object();
+    SamplingOptions options;
+    options.guidance_scale = 2.0;
+    options.weak = &weak;
+    options.overlap = set_image_size(model, sides, std::nullopt);
+    const SampleInputs inputs = SampleInputs::of_set(model, {}, std::nullopt, world, at::kCPU);
+    try {
+      (void)make_sampler(model, {}, inputs, options);
+    } catch (const base::ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(refusal({"zeros", "periodic"}, {8, 32}),
+            "--guidance-model: --size 8x32: the model is periodic along its width; wanted: 16 there, as in training");
+  EXPECT_EQ(refusal({"zeros", "periodic"}, {16, 16}), "none");
+  EXPECT_EQ(refusal({"zeros"}, {16, 32}), "none");
 }
 
 TEST(ImageSize, HasAnOverlapOfAQuarterOfTheWindow) {
