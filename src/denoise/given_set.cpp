@@ -43,6 +43,20 @@ std::vector<int64_t> shape_beside(const data::Field& field, const ImageRecord& i
   return shape;
 }
 
+/// What helps where a set gives whole images, and the model draws windows of them; "" where that is not so.
+std::string size_hint(const data::Field& trained, const data::Field* seen, const std::vector<int64_t>& wanted,
+                      const ImageRecord& image) {
+  const std::vector<int64_t> whole = image.whole_sides();
+  if (seen == nullptr || !data::is_like_image(trained.role) || whole.empty() || whole == image.sides()) return "";
+  const bool larger = seen->shape.size() == wanted.size() && seen->shape.back() == wanted.back() &&
+                      seen->shape != wanted && std::ranges::equal(seen->shape, wanted, std::ranges::greater_equal());
+  if (!larger) return "";
+  const int64_t times = whole.back() / trained.format().width;
+  std::vector<int64_t> sides = seen->format().sides();
+  for (int64_t& side : sides) side *= times;
+  return fmt::format("; wanted: --size {}", fmt::join(sides, "x"));
+}
+
 /// Whether the variables have names of their own, not those that a file without names gets.
 bool is_named(const data::Field& field) {
   const data::Field plain = data::make_field(field.role, field.path, field.shape, field.dtype, field.per_set);
@@ -110,12 +124,12 @@ void expect_like_trained(const data::Dataset& dataset, const LoadedModel& model,
     }
     const std::vector<int64_t> wanted = shape_beside(*trained, model.image);
     if (seen == nullptr || seen->shape != wanted || seen->dtype != trained->dtype) {
-      throw base::DatasetError("{}: {}; the model takes [{}] of {}", path,
-                               seen == nullptr
-                                   ? fmt::format("has no field of role {}", base::name_of(role))
-                                   : fmt::format("its field of role {} is [{}] of {}", base::name_of(role),
-                                                 fmt::join(seen->shape, ", "), data::numpy_name(seen->dtype)),
-                               fmt::join(wanted, ", "), data::numpy_name(trained->dtype));
+      throw base::DatasetError(
+          "{}: {}; the model takes [{}] of {}{}", path,
+          seen == nullptr ? fmt::format("has no field of role {}", base::name_of(role))
+                          : fmt::format("its field of role {} is [{}] of {}", base::name_of(role),
+                                        fmt::join(seen->shape, ", "), data::numpy_name(seen->dtype)),
+          fmt::join(wanted, ", "), data::numpy_name(trained->dtype), size_hint(*trained, seen, wanted, model.image));
     }
     if (is_named(*trained) && is_named(*seen)) expect_same_variables(sets, *seen, *trained, VariableRule::names);
   }

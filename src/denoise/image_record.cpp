@@ -23,8 +23,10 @@ constexpr const char* kDepth = "image_depth";
 constexpr const char* kFiles = "files";
 constexpr const char* kVariables = "variables";
 constexpr const char* kVariablesOfState = "image_variables";
+constexpr const char* kWhole = "whole";
 constexpr const char* kLabelsArray = "labels";
 constexpr const char* kLabelsArrayOfState = "image_labels";
+constexpr const char* kWholeOfState = "image_whole";
 constexpr const char* kMask = "mask";
 constexpr const char* kMaskOfState = "image_mask";
 
@@ -79,6 +81,19 @@ std::vector<bool> parse_wraps(const base::Json& list, const std::string& place) 
                           base::excerpt(list));
 }
 
+/// The sides of whole images.
+std::vector<int64_t> parse_whole(const base::Json& list, const std::string& place) {
+  std::vector<int64_t> sides;
+  const bool is_list = list.is_array() && (list.size() == 2 || list.size() == 3);
+  for (std::size_t axis = 0; is_list && axis < list.size(); ++axis) {
+    sides.push_back(base::to_integer(list[axis], fmt::format("{}: '{}'", place, kWhole)));
+  }
+  const auto is_side = [](int64_t side) { return side >= 1 && side <= data::kMaxSide; };
+  if (is_list && std::ranges::all_of(sides, is_side)) return sides;
+  throw base::OutputError("{}: '{}' is {}; 2 or 3 sides from 1 to {} are wanted", place, kWhole, base::excerpt(list),
+                          data::kMaxSide);
+}
+
 /// The depth that a list of fields says images have; 0: they are flat, or the list is empty.
 int64_t depth_of(const std::vector<data::Field>& fields) {
   for (const data::Field& field : fields) {
@@ -94,8 +109,14 @@ bool ImageRecord::is_like(const ImageRecord& other) const {
   like.reading = other.reading;
   like.names = other.names;
   like.labels = other.labels;
+  like.whole = other.whole;
   like.mask = other.mask;
   return like == other;
+}
+
+std::vector<int64_t> ImageRecord::whole_sides() const {
+  const auto images = std::ranges::find(fields, data::FieldRole::image, &data::Field::role);
+  return images == fields.end() ? whole : images->format().sides();
 }
 
 std::vector<data::Transform> ImageRecord::transforms(int64_t channels) const {
@@ -132,6 +153,7 @@ base::Json ImageRecord::record_json() const {
   if (!reading.variables.empty()) json[kFiles] = to_json(reading);
   if (!names.empty()) json[kVariables] = base::Json::parse(data::names_json(names).dump());
   if (!labels.empty()) json[kLabelsArray] = labels;
+  if (!whole.empty()) json[kWhole] = whole;
   if (!mask.empty()) json[kMask] = mask.to_json();
   return json;
 }
@@ -146,6 +168,7 @@ void ImageRecord::set_normalization(const base::Json& json, const std::string& o
   if (json.contains(kFiles)) reading = parse_file_reading(json[kFiles], fmt::format("{}: '{}'", origin, kFiles));
   if (json.contains(kVariables)) names = parse_names(json[kVariables], fmt::format("{}: '{}'", origin, kVariables));
   if (values.has(kLabelsArray)) labels = values.text(kLabelsArray);
+  if (json.contains(kWhole)) whole = parse_whole(json[kWhole], values.place());
   if (json.contains(kMask)) mask = RecordedMask::parse(json[kMask], fmt::format("{}: '{}'", origin, kMask));
 }
 
@@ -162,6 +185,7 @@ void write_image_record(const ImageRecord& image, base::Json& state) {
   if (!image.reading.variables.empty()) state[kFiles] = to_json(image.reading).dump();
   if (!image.names.empty()) state[kVariablesOfState] = data::names_json(image.names).dump();
   if (!image.labels.empty()) state[kLabelsArrayOfState] = image.labels;
+  if (!image.whole.empty()) state[kWholeOfState] = base::Json(image.whole).dump();
   if (!image.mask.empty()) state[kMaskOfState] = image.mask.to_json().dump();
   if (!image.class_names.empty()) state[kClassNames] = base::Json(image.class_names).dump();
 }
@@ -197,6 +221,8 @@ ImageRecord read_image_record(const base::Json& state, const std::string& origin
   read(kMaskOfState,
        [&](const base::Json& json, const std::string& place) { image.mask = RecordedMask::parse(json, place); });
   if (fields.has(kLabelsArrayOfState)) image.labels = fields.text(kLabelsArrayOfState);
+  read(kWholeOfState,
+       [&](const base::Json& json, const std::string& /*place*/) { image.whole = parse_whole(json, origin); });
   return image;
 }
 

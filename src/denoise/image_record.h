@@ -32,19 +32,24 @@ struct ImageRecord {
   std::vector<data::Variable> names = {};
   /// Name of the labels' array in the .h5 files of a set of which `fields` is empty; empty: DatasetOptions' own.
   std::string labels = {};
+  /// Sides of the whole images where the model is given positions in them, or saw windows, and `fields` is empty;
+  /// empty: `fields` tells them, images are not cut, or an older version of the program wrote the record.
+  std::vector<int64_t> whole = {};
   /// The mask that all images of the set share, of whole images. Empty: there is none, or an older version wrote the
   /// record.
   RecordedMask mask = {};
 
   /// Height and width, of volumes with the depth before.
   [[nodiscard]] std::vector<int64_t> sides() const { return format(1, dtype).sides(); }
+  /// Sides of the whole images of the training set; empty: the record does not tell them.
+  [[nodiscard]] std::vector<int64_t> whole_sides() const;
   /// One image of so many channels.
   [[nodiscard]] data::ImageFormat format(int64_t channels, base::DType stored) const {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// Whether images and fields are of the same kind, from whatever files they come; `names`, `labels` and `mask`
-  /// are not compared.
+  /// Whether images and fields are of the same kind, from whatever files they come; `names`, `labels`, `whole` and
+  /// `mask` are not compared.
   [[nodiscard]] bool is_like(const ImageRecord& other) const;
   /// The transform of each of the images' `channels`.
   [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;
@@ -53,7 +58,7 @@ struct ImageRecord {
   /// {"dtype": "uint8", "scale": …, "offset": …}, and "fields", "positions" and "wraps" where there are such.
   [[nodiscard]] base::Json normalization_json() const;
   /// normalization.json of a model's folder: the same, "files" of foreign ones (file_reading.h), "variables", which are
-  /// the names, "labels" and "mask".
+  /// the names, "labels", "whole" and "mask".
   [[nodiscard]] base::Json record_json() const;
   /// The reverse of record_json(); throws OutputError that names `origin`.
   void set_normalization(const base::Json& json, const std::string& origin);

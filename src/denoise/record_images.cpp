@@ -20,6 +20,12 @@ std::string labels_of(const data::Dataset& dataset) {
   return path == data::DatasetOptions{}.labels ? "" : path;
 }
 
+/// The sides of whole images, where the record has no field that tells them and they matter.
+std::vector<int64_t> whole_sides(const data::DatasetInfo& info, bool positions, const Patch& patch) {
+  if (!info.has_images_of_one_map() || (!positions && !patch.cuts())) return {};
+  return patch.whole.sides();
+}
+
 }  // namespace
 
 ImageRecord record_images(const data::Dataset& dataset, bool positions, const Patch& patch) {
@@ -37,6 +43,7 @@ ImageRecord record_images(const data::Dataset& dataset, bool positions, const Pa
           dataset.reading(),
           names_of(info),
           labels_of(dataset),
+          whole_sides(info, positions, patch),
           RecordedMask::of(dataset)};
 }
 

@@ -19,6 +19,7 @@
 #include "data/dataset.h"
 #include "denoise/given_set.h"
 #include "denoise/model_fit.h"
+#include "denoise/drawn_size.h"
 #include "denoise/model_inputs.h"
 #include "denoise/null_class.h"
 
@@ -223,10 +224,16 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
   if (!options.dataset.empty()) {
     const bool folder = comm::ask_root(world, [&] { return base::kind_of(options.dataset) == base::FileKind::folder; });
     data::DatasetOptions arrays = reading_of_given(model, wants_labels(model, options));
-    if (folder) arrays = {.labels = arrays.labels};  // which lists its fields
+    if (folder && arrays.labels.empty()) {
+      arrays = {.labels = ""};
+    } else if (folder) {
+      arrays = {};  // it lists its fields
+    }
     dataset.emplace(data::Dataset::open(world, options.dataset, arrays));
   }
   SampleInputs inputs = of_set(model, options, std::move(dataset), world, device);
+  const std::string warning = positions_warning(model);
+  if (!warning.empty()) runtime.log.warn("{}", warning);
   const data::Field* mask = field_of(model.image.fields, FieldRole::mask);
   if (mask != nullptr && mask->per_set && !inputs.state_->valid.defined() && !inputs.state_->gives_masks()) {
     runtime.log.warn(
@@ -273,6 +280,7 @@ SampleInputs::SampleInputs(std::unique_ptr<State> state) : state_(std::move(stat
 SampleInputs::~SampleInputs() = default;
 SampleInputs::SampleInputs(SampleInputs&&) noexcept = default;
 SampleInputs& SampleInputs::operator=(SampleInputs&&) noexcept = default;
+    expect_positions_of_whole_images(model);
 
 int64_t SampleInputs::samples() const {
   return state_->dataset ? state_->dataset->size() * state_->options.members : 0;

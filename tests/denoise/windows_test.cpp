@@ -146,5 +146,29 @@ TEST(Patch, IsRememberedByCheckpointsAndModelFolders) {
   }
 }
 
+/// What normalization.json of an earlier version lacks does not tell models apart.
+TEST(Patch, SidesOfWholeImagesAreRemembered) {
+  ImageRecord image;
+  image.height = image.width = 4;
+  image.whole = {24, 32};
+  base::Json state = base::Json::object();
+  write_image_record(image, state);
+  EXPECT_THAT(read_image_record(state, "M").whole_sides(), ElementsAre(24, 32));
+  base::Json folder = image.record_json();
+  ImageRecord of_folder;
+  of_folder.set_normalization(folder, "N");
+  EXPECT_EQ(of_folder.whole, image.whole);
+  EXPECT_FALSE(image.normalization_json().contains("whole"));
+  ImageRecord older = image;
+  older.whole.clear();
+  EXPECT_TRUE(older.is_like(image));
+  for (const char* text : {"3", "[]", "[4]", "[4, 0]", "[4, 1e9]", "[4, \"8\"]", "[4, 65537]", "[4, 4, 4, 4]", "{}"}) {
+    state["image_whole"] = text;
+    EXPECT_THROW(read_image_record(state, "M"), base::OutputError) << text;
+    folder["whole"] = base::Json::parse(text);
+    EXPECT_THROW(of_folder.set_normalization(folder, "N"), base::OutputError) << text;
+  }
+}
+
 }  // namespace
 }  // namespace ddpm::denoise

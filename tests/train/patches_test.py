@@ -257,6 +257,38 @@ class Patches(unittest.TestCase):
         options = ("--condition", self.path, "--size", "16x16", "--count", 2, "--guidance-scale")
         self.assertGreater(np.abs(self.drawn(dropped, *options, 2) - self.drawn(dropped, *options, 1)).max(), 1e-5)
 
+    def test_positions_are_those_of_whole_images(self):
+        """A window's size is refused, another one than that of the training warned of; both of runs and model folders."""
+        for name, given, options in (("alone", ["positions"], ()), ("fields", ALL, ("--condition", self.path))):
+            run = self.train(f"positions-{name}", given, train={"steps": 1})
+            for model in (run, run / "model"):
+                none = ("--steps", 2, "--output", WORK / "none.npy")
+                self.refused(2, "wanted: --size 16x16", "sample", "--model", model, *options, *none)
+                self.drawn(model, *options, "--count", 1, "--size", "16x16")
+        record = run / "model" / "normalization.json"
+        self.assertNotIn("whole", json.loads(record.read_text()))  # the images' field tells it
+        run = WORK / "positions-alone"
+        options = ("--scheduler", "ddim", "--steps", 2, "--count", 1, "--output", WORK / "drawn.npy")
+        process = ddpm("sample", "--model", run, "--size", "16x24", *options)
+        self.assertIn("has learned that in images of 16 × 16, whose positions are others", process.stderr)
+        self.assertNotIn("learned", ddpm("sample", "--model", run, "--size", "16x16", *options).stderr)
+        record = run / "model" / "normalization.json"
+        values = json.loads(record.read_text())
+        self.assertEqual(values.pop("whole"), [SIZE, SIZE])
+        record.write_text(json.dumps(values))  # as an older version wrote it
+        process = ddpm("sample", "--model", run / "model", *options)
+        self.assertIn("an older version of the program", process.stderr)
+
+    def test_a_weak_model_that_is_periodic_where_windows_are_cut_is_refused(self):
+        one, other = (
+            self.train(f"weak-{padding}", patch=(8, SIZE), model={"padding": ["zeros", padding]}, train={"steps": 1})
+            for padding in ("zeros", "periodic")
+        )
+        guided = ("--guidance-model", other, "--guidance-scale", 2)
+        self.refused(2, "--guidance-model: --size 8x32: the model is periodic along its width; wanted: 16 there", "sample",
+                     "--model", one, *guided, "--steps", 2, "--output", WORK / "none.npy", "--size", "8x32")  # fmt: skip
+        self.assertEqual(self.drawn(one, *guided, "--count", 1, "--size", "16x16").shape, (1, 2, 16, 16))
+
     def sampled(self, model, *options):
         path = WORK / "sampled.npy"
         path.unlink(missing_ok=True)
@@ -318,7 +350,7 @@ class Patches(unittest.TestCase):
             (run, (*given, "--size", "16x17"), 2, "wanted: multiples of 2"),
             (run, (*given, "--size", "16x18"), 3, "its field of role condition is [8, 8, 2] of float32; the model takes [8, 9, 2]"),
             (run, ("--condition", odd, "--size", "16x16"), 3, "the model takes [8, 8, 2]"),
-            (run, given, 3, "the model takes [4, 4, 2]"),
+            (run, given, 3, "the model takes [4, 4, 2] of float32; wanted: --size 16x16"),
             (whole, ("--size", "32x16"), 2, "the model is periodic along its height; wanted: 16 there"),
         ):
             self.refused(code, words, "sample", "--model", model, "--steps", 2, "--output", WORK / "none.npy", *options)
