@@ -33,7 +33,7 @@ std::string identity_of(const DatasetJob& job) {
       job.settings, denoise::digest_of_weights(job.model), job.model.image.normalization_json().dump(),
       fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(), base::name_of(s.scheduler), s.steps,
       s.eta, s.churn, s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0), guidance_of(job),
-      job.inputs.identity(), job.denormalize);
+      job.inputs.identity(job.options.count), job.denormalize);
 }
 
 /// The names of all classes, unless the set holds samples of the null class, which has none.

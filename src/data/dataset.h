@@ -92,9 +92,9 @@ class Dataset {
   /// one what `ddpm data adopt` has found.
   [[nodiscard]] const std::string& content_hash() const;
 
-  /// Size and time of change of each file whose bytes have no digest: what alone tells that they are others than
-  /// before. Begins with a space; "" where all have one.
-  [[nodiscard]] std::string stamps() const;
+  /// Whether content_hash() tells of every byte that is read. Otherwise it tells of what is held in memory, and of the
+  /// size of files whose bytes have no digest.
+  [[nodiscard]] bool has_digests() const;
 
   /// Threads of this rank that may well read at once: those that unpack chunks; one of a folder.
   [[nodiscard]] int threads() const;

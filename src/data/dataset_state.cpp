@@ -225,14 +225,13 @@ bool Dataset::is_adopted() const {
 }
 const std::string& Dataset::content_hash() const { return state_->content_hash; }
 
-std::string Dataset::stamps() const {
+bool Dataset::has_digests() const {
   const State& s = *state_;
-  std::string text;
   for (std::size_t f = 0; f < s.opened.size(); ++f) {
     const bool vouched = f < s.adopted.size() && s.adopted[f].has_value();
-    if (!vouched && s.info.shards.front().sha256.empty()) text += fmt::format(" {}", s.opened[f].text());
+    if (!vouched && s.info.shards.front().sha256.empty()) return false;
   }
-  return text;
+  return true;
 }
 
 void Dataset::read_block(int64_t first, int64_t count, std::span<std::byte> out) const {

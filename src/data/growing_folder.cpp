@@ -22,13 +22,27 @@ constexpr const char* kMadeBy = "made-by.txt";
 constexpr int64_t kMostMadeBy = int64_t{1} << 26;
 constexpr std::size_t kMostShown = 120;
 
+/// A line, or where what `differs` lies far inside a long one, its first word and what is around that place.
+std::string shown(std::string_view line, std::size_t differs) {
+  constexpr std::size_t kAround = 20;
+  if (line.size() <= kMostShown || differs + kAround <= kMostShown) {
+    return base::shortened(std::string(line), kMostShown);
+  }
+  std::size_t begin = differs - kAround;
+  while (begin > 0 && (static_cast<unsigned char>(line[begin]) & 0xC0U) == 0x80U) --begin;  // not inside a character
+  const std::size_t word = line.find(' ');
+  const std::string_view head = word < kAround ? line.substr(0, word + 1) : std::string_view();
+  return fmt::format("{}...{}", head, base::shortened(std::string(line.substr(begin)), kMostShown));
+}
+
 /// The first line in which the texts differ: what was, and what is now.
 std::pair<std::string, std::string> first_difference(std::string_view before, std::string_view now) {
   for (;;) {
     const std::string_view one = before.substr(0, before.find('\n'));
     const std::string_view other = now.substr(0, now.find('\n'));
     if (one != other || one.size() == before.size() || other.size() == now.size()) {
-      return {base::shortened(std::string(one), kMostShown), base::shortened(std::string(other), kMostShown)};
+      const auto differs = static_cast<std::size_t>(std::ranges::mismatch(one, other).in1 - one.begin());
+      return {shown(one, differs), shown(other, differs)};
     }
     before.remove_prefix(one.size() + 1);
     now.remove_prefix(other.size() + 1);

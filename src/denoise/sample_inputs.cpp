@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/named.h"
+#include "base/pulse.h"
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
 #include "denoise/given_set.h"
@@ -53,6 +55,27 @@ void check_class_label(const nn::UNet2DConfig& model, const SampleInputOptions& 
 /// Whether each sample's class is that of the dataset.
 bool wants_labels(const LoadedModel& model, const SampleInputOptions& options) {
   return nn::is_class_conditional(model.unet->config()) && !options.class_label && !options.all_classes;
+}
+
+/// SHA-256 of these conditions as they are stored. So files without digests are known by what they hold: their times
+/// change when they are copied.
+std::string digest_of_conditions(const data::Dataset& dataset, layout::Range conditions) {
+  constexpr std::size_t kBytesAtOnce = std::size_t{64} << 20U;
+  base::Sha256 digest;
+  for (std::size_t f = 0; f < dataset.fields().size(); ++f) {
+    const data::Field& field = dataset.fields()[f];
+    if (field.role != FieldRole::condition) continue;
+    const auto at_once = static_cast<int64_t>(std::max<std::size_t>(1, kBytesAtOnce / field.bytes()));
+    for (int64_t first = conditions.begin; first < conditions.end; first += at_once) {
+      const int64_t n = std::min(at_once, conditions.end - first);
+      std::vector<std::byte> values(static_cast<std::size_t>(n) * field.bytes());
+      dataset.read_unconfirmed(f, first, n, values);
+      digest.update(values);
+      base::pulse();
+    }
+  }
+  dataset.expect_unchanged();
+  return digest.hex();
 }
 
 }  // namespace
@@ -338,4 +361,9 @@ void SampleInputs::close(comm::Communicator& world) {
   state_->dataset.reset();
 }
 
+  std::string given;
+  if (s.dataset) given = s.dataset->content_hash();
+  if (s.dataset && !s.dataset->has_digests()) {
+    given += fmt::format(" {}", digest_of_conditions(*s.dataset, s.conditions_of(0, count)));
+  }
 }  // namespace ddpm::denoise

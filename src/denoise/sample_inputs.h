@@ -61,8 +61,12 @@ class SampleInputs {
   [[nodiscard]] GivenTwice with_and_without(int64_t first, int64_t n) const;
   /// Throws ConfigError, which begins with `option`, when training left out nothing that is given here.
   void expect_droppable(const std::string& option) const;
-  /// Everything that it gives depends on, as a text.
-  [[nodiscard]] std::string identity() const;
+  /// The class that guidance takes for the null class though no record of the model's training says that it is; none
+  /// where it takes none, or a record says so.
+  [[nodiscard]] std::optional<int64_t> presumed_null_class() const;
+  /// Everything that it gives the first `count` samples depends on, as a text. Reads their conditions where the
+  /// dataset's files have no digests.
+  [[nodiscard]] std::string identity(int64_t count) const;
   /// Closes the dataset. Collective.
   void close(comm::Communicator& world);
 

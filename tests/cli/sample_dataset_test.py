@@ -236,6 +236,25 @@ class SampleDataset(unittest.TestCase):
         ddpm("sample", "--model", self.given, *draw)
         self.assertEqual(digests(WORK / "forecast"), seen)
 
+    def test_a_copied_or_touched_file_of_conditions_is_the_same(self):
+        """Files without digests are known by what they hold: not by their times, nor by their names."""
+        output = self.ensemble("of-original")
+        made = digests(output)
+        staged = WORK / "staged.h5"
+        shutil.copyfile(self.path, staged)
+        os.utime(staged, (10**9, 10**9))
+        options = ("--model", self.given, "--members", MEMBERS, "--scheduler", "ddim", "--steps", 3, "--format", "dataset",
+                   "--output", output)  # fmt: skip
+        for ranks in (1, 2):
+            process = ddpm("sample", *options, "--condition", staged, ranks=ranks)
+            self.assertIn("of-original: this command has made its 45 samples before", process.stderr)
+        self.assertEqual(digests(output), made)
+        with h5py.File(staged, "r+") as file:
+            file["condition"][COUNT - 1, 0, 0, 0] += 1  # of the same size
+        os.utime(staged, ns=(os.stat(self.path).st_mtime_ns,) * 2)
+        process = ddpm("sample", *options, "--condition", staged, check=False)
+        self.refused(process, 4, ["of-original: exists already"])
+
     def test_a_mistyped_option_takes_nothing_from_what_is_done(self):
         draw = ("--condition", self.path, "--members", 4, "--format", "dataset", "--output", WORK / "seeded", "--scheduler", "ddim")
         for left in ("seeded", ".seeded.partial"):

@@ -22,6 +22,7 @@ namespace ddpm::data {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr NeededSpace kLittle = {.images = 4, .image_bytes = 10};
@@ -184,6 +185,28 @@ TEST_F(GrowingFolderTest, AnotherCommandWithAnotherNumberOfShardsTakesNothingAwa
   GrowingFolder folder = place();
   folder.begin(kLittle, "samples 2\n");
   EXPECT_TRUE(folder.note_of(0, "made of this"));
+}
+
+/// A refusal shows from where on lines differ that agree for long.
+TEST_F(GrowingFolderTest, WhatDiffersOfAnotherCommandIsShown) {
+  const std::string alike(500, 'x');
+  {
+    GrowingFolder earlier = place();
+    earlier.begin(kLittle, fmt::format("seed 0\ninputs {} dataset a1 b2\n", alike));
+    finish(earlier, 0, "first");
+  }
+  const auto refused = [&](const std::string& made_by) {
+    try {
+      place().begin(kLittle, made_by);
+    } catch (const base::OutputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("begun");
+  };
+  EXPECT_THAT(refused(fmt::format("seed 0\ninputs {} dataset a1 c3\n", alike)),
+              AllOf(HasSubstr("\"inputs ...x"), HasSubstr("dataset a1 b2\", and this one has \"inputs ...x"),
+                    HasSubstr("dataset a1 c3\"; wanted: the same command")));
+  EXPECT_THAT(refused("seed 1\ninputs\n"), HasSubstr("by a command with \"seed 0\", and this one has \"seed 1\""));
 }
 
 TEST_F(GrowingFolderTest, ShardsMayLieInAFolderOfTheirOwn) {
