@@ -159,6 +159,17 @@ void expect_random(const SampleArguments& options, const denoise::LoadedModel& m
   }
 }
 
+void say_guidance(const SampleArguments& options, const denoise::LoadedModel& model,
+                  const denoise::SampleInputs& inputs, const Context& context) {
+  if (const denoise::LoadedModel* weak = options.sampling.weak) {
+    context.log.info("guided by {} ({})", options.guidance_model, weak->description);
+  }
+  if (const std::optional<int64_t> null = inputs.presumed_null_class()) {
+    context.log.info("guided from {}, taken for the null class",
+                     denoise::described_class(*null, model.image.class_names));
+  }
+}
+
 /// Makes the sampler, and draws all images.
 void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::SampleInputs& inputs, Context& context,
           at::Device device) {
@@ -199,9 +210,7 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
                    label ? " of " + denoise::described_class(*label, model.image.class_names) : "",
                    base::name_of(sampler.scheduler), base::counted(sampler.steps, "step"), options.model,
                    model.description);
-  if (const denoise::LoadedModel* weak = options.sampling.weak) {
-    context.log.info("guided by {} ({})", options.guidance_model, weak->description);
-  }
+  say_guidance(options, model, inputs, context);
   denoise::BatchSampler drawn(model, *chosen, inputs, options.sampling, noise, device);
   drawn.use_tiles(tiles.pair());
   if (tile.tiles() > 1) {
@@ -263,6 +272,7 @@ void run_sample(SampleArguments options, Context& context) {
     if (options.makes_dataset()) take_fixed_groups(options, model.image.sides(), context);
     if (options.size) options.sampling.overlap = denoise::set_image_size(model, options.sides, options.overlap);
     options.inputs.all_classes = options.class_label == "all";
+    options.inputs.guides_itself = options.sampling.guidance_scale && !weak;
     if (!options.class_label || options.inputs.all_classes) return;
     options.inputs.class_label = denoise::class_of(*options.class_label, model.image.class_names, context.log);
   });

@@ -19,9 +19,9 @@
 #include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
+#include "denoise/drawn_size.h"
 #include "denoise/given_set.h"
 #include "denoise/model_fit.h"
-#include "denoise/drawn_size.h"
 #include "denoise/model_inputs.h"
 #include "denoise/null_class.h"
 
@@ -143,9 +143,11 @@ struct SampleInputs::State {
     return at::tensor(labels, at::kLong).to(device);
   }
 
-  /// The classes that may be drawn: without the null class, where training is known to have left out classes.
+  /// The classes that may be drawn: without the null class, where training is known to have left out classes, or
+  /// guidance takes the last class for it.
   [[nodiscard]] int64_t classes() const {
-    const int64_t known = *model.unet->config().num_class_embeds - (model.class_dropout.value_or(0.0) > 0.0 ? 1 : 0);
+    const bool has_null = model.class_dropout.value_or(0.0) > 0.0 || (options.guides_itself && drops_class());
+    const int64_t known = *model.unet->config().num_class_embeds - (has_null ? 1 : 0);
     const auto named = std::ssize(model.image.class_names);
     return named > 0 ? std::min(named, known) : known;
   }
@@ -278,6 +280,7 @@ SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOpt
     state->set_mask();
     check_class_label(unet, options, state->dataset && !state->dataset->labels().empty());
     expect_record_of(unet, model.image);
+    expect_positions_of_whole_images(model);
     state->expect_given();
     state->expect_known_to_mean();
     if (state->dataset) {
@@ -303,7 +306,6 @@ SampleInputs::SampleInputs(std::unique_ptr<State> state) : state_(std::move(stat
 SampleInputs::~SampleInputs() = default;
 SampleInputs::SampleInputs(SampleInputs&&) noexcept = default;
 SampleInputs& SampleInputs::operator=(SampleInputs&&) noexcept = default;
-    expect_positions_of_whole_images(model);
 
 int64_t SampleInputs::samples() const {
   return state_->dataset ? state_->dataset->size() * state_->options.members : 0;
@@ -324,6 +326,9 @@ void SampleInputs::expect_droppable(const std::string& option) const {
   if (s.drops_class() || s.drops_conditions()) {
     if (s.drops_class() && s.options.class_label == null_class(unet)) {
       throw base::ConfigError("{}: --class-label {} is the null class itself", option, *s.options.class_label);
+    }
+    if (s.drops_class() && s.options.all_classes && s.classes() < 1) {
+      throw base::ConfigError("{}: --class-label all: the model's one class is taken for the null class", option);
     }
     if (s.drops_class() && wants_labels(s.model, s.options)) expect_no_null_class(unet, *s.dataset, option);
     return;
@@ -346,14 +351,24 @@ void SampleInputs::expect_droppable(const std::string& option) const {
       option);
 }
 
-std::string SampleInputs::identity() const {
+std::optional<int64_t> SampleInputs::presumed_null_class() const {
+  const State& s = *state_;
+  if (!s.options.guides_itself || !s.drops_class() || s.model.class_dropout) return std::nullopt;
+  return null_class(s.model.unet->config());
+}
+
+std::string SampleInputs::identity(int64_t count) const {
   const State& s = *state_;
   // The null class, where there is one, is not drawn: that follows from what training has left out.
   const bool leaves_out = s.options.all_classes && s.classes() < *s.model.unet->config().num_class_embeds;
+  std::string given;
+  if (s.dataset) given = s.dataset->content_hash();
+  if (s.dataset && !s.dataset->has_digests()) {
+    given += fmt::format(" {}", digest_of_conditions(*s.dataset, s.conditions_of(0, count)));
+  }
   return fmt::format("members {} parameters {} class {} all {}{} dataset {}", s.options.members,
                      fmt::join(s.options.parameters, ","), s.options.class_label.value_or(-1), s.options.all_classes,
-                     leaves_out ? fmt::format(" {}", s.classes()) : "",
-                     s.dataset ? s.dataset->content_hash() + s.dataset->stamps() : "");
+                     leaves_out ? fmt::format(" {}", s.classes()) : "", given);
 }
 
 void SampleInputs::close(comm::Communicator& world) {
@@ -361,9 +376,4 @@ void SampleInputs::close(comm::Communicator& world) {
   state_->dataset.reset();
 }
 
-  std::string given;
-  if (s.dataset) given = s.dataset->content_hash();
-  if (s.dataset && !s.dataset->has_digests()) {
-    given += fmt::format(" {}", digest_of_conditions(*s.dataset, s.conditions_of(0, count)));
-  }
 }  // namespace ddpm::denoise

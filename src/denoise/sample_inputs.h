@@ -22,6 +22,7 @@ struct SampleInputOptions {
   std::vector<double> parameters = {};                ///< given to all samples, as a dataset stores them; empty: none
   std::optional<int64_t> class_label = std::nullopt;  ///< the class of all samples
   bool all_classes = false;                           ///< sample i has class i / members modulo the number of classes
+  bool guides_itself = false;  ///< samples are guided from what the model draws without class and conditions
 };
 
 /// What a batch of samples is drawn given.

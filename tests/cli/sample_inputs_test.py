@@ -85,6 +85,21 @@ class SampleInputs(unittest.TestCase):
             drawn = self.sample(model, "all", "--class-label", "all", "--count", 8, "--format", "dataset")
             np.testing.assert_array_equal(read(drawn, "labels"), np.arange(8) % CLASSES)
 
+    def test_a_folder_that_is_guided_from_its_last_class_does_not_draw_it(self):
+        """Where no record says whether that is the null class, it is one class as long as nothing is guided from it."""
+        folder = WORK / "unsaid"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.classes / "model", folder)
+        (folder / "normalization.json").unlink()
+        (folder / "class_names.json").unlink(missing_ok=True)
+        draw = ("--class-label", "all", "--count", 8, "--format", "dataset")
+        np.testing.assert_array_equal(read(self.sample(folder, "unguided", *draw), "labels"), np.arange(8) % (CLASSES + 1))
+        shutil.rmtree(WORK / "guided", ignore_errors=True)
+        process = ddpm("sample", "--model", folder, "--device", "cpu", "--scheduler", "ddim", "--steps", 2, *draw,
+                       "--guidance-scale", 2, "--output", WORK / "guided")  # fmt: skip
+        self.assertIn(f"guided from class {CLASSES}, taken for the null class", process.stderr)
+        np.testing.assert_array_equal(read(WORK / "guided", "labels"), np.arange(8) % CLASSES)
+
     def test_guidance_leaves_out_the_labels_of_a_dataset(self):
         one = write_set("of-class-1.h5", labels=np.ones(COUNT, np.int64))
         dataset = self.sample(self.given, "of-set", "--condition", one, "--guidance-scale", 2, "--format", "dataset")
