@@ -55,6 +55,18 @@ std::string channels_text(const ImageValues& values, const Matters& matters) {
   return fmt::format("{}{}", fmt::join(named, ", "), others > 0 ? fmt::format(" and {} more", others) : "");
 }
 
+/// The deviation of the values of all channels, which have as many pixels each.
+double common_deviation(const std::vector<data::ChannelStatistics>& channels) {
+  const auto count = static_cast<double>(channels.size());
+  double mean = 0.0;
+  for (const data::ChannelStatistics& s : channels) mean += s.mean / count;
+  double variance = 0.0;
+  for (const data::ChannelStatistics& s : channels) {
+    variance += (s.std * s.std + (s.mean - mean) * (s.mean - mean)) / count;
+  }
+  return std::sqrt(variance);
+}
+
 /// Whether diffusion.clip_sample of the run in `run` is true. It is false when there is no readable run; the run's own
 /// checks then say why.
 bool clip_sample_of(const base::FileSystem& files, const base::Path& run) {
@@ -132,6 +144,18 @@ std::vector<std::string> value_warnings(const ImageValues& values, const diffusi
                     path, range, key, values.origin, cut, key));
   }
   return warnings;
+}
+
+std::string sigma_data_warning(const ImageValues& values, const diffusion::SchedulerConfig& scheduler,
+                               const std::string& path) {
+  if (scheduler.formulation != diffusion::Formulation::edm || values.channels.empty()) return "";
+  const double deviation = common_deviation(values.channels);
+  const double off = std::max(deviation / scheduler.sigma_data, scheduler.sigma_data / deviation);
+  if (deviation == 0.0 || off <= kMostOffSigmaData) return "";
+  return fmt::format(
+      "{}: the deviation of all values is {:.3g} as the model sees them, as {} show, but diffusion.sigma_data = {:g}; "
+      "wanted: diffusion.sigma_data = {:.2g}",
+      path, deviation, values.origin, scheduler.sigma_data, deviation);
 }
 
 void warn_of_values(const std::optional<ImageValues>& values, const diffusion::SchedulerConfig& scheduler,

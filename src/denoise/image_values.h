@@ -45,7 +45,14 @@ std::optional<ImageValues> image_values(const data::Dataset& dataset, comm::Comm
 std::vector<std::string> value_warnings(const ImageValues& values, const diffusion::SchedulerConfig& scheduler,
                                         const std::string& path);
 
-/// Logs these sentences; none without values.
+/// The deviation of all values together may differ from edm's sigma_data by this factor without a warning.
+inline constexpr double kMostOffSigmaData = 1.5;
+/// A sentence where `scheduler` is edm's and its sigma_data is not the deviation of all values, by more than that
+/// factor; "" otherwise. For models of whole images: of what a regression leaves, the deviation is not known.
+std::string sigma_data_warning(const ImageValues& values, const diffusion::SchedulerConfig& scheduler,
+                               const std::string& path);
+
+/// Logs the value_warnings(); none without values.
 void warn_of_values(const std::optional<ImageValues>& values, const diffusion::SchedulerConfig& scheduler,
                     const data::Dataset& dataset, const base::Logger& log);
 

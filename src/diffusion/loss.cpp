@@ -1,6 +1,7 @@
 #include "diffusion/loss.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
@@ -52,6 +53,13 @@ at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at
       return snr.clamp_max(snr_gamma) / (snr + 1.0);
   }
   throw base::InternalError("prediction type {}", static_cast<int>(schedule.prediction_type()));
+}
+
+bool leaves_out_last_timestep(const DiffusionConfig& config) {
+  if (config.scheduler.formulation != Formulation::ddpm || config.snr_gamma == 0.0) return false;
+  const NoiseSchedule schedule(config.scheduler);
+  const at::Tensor last = at::full({1}, schedule.num_train_timesteps() - 1, at::TensorOptions(at::kLong));
+  return loss_weight(schedule, config.snr_gamma, last).item<float>() == 0.0F;
 }
 
 }  // namespace ddpm::diffusion

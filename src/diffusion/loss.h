@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "diffusion/config.h"
 #include "diffusion/noise.h"
 #include "diffusion/schedule.h"
 
@@ -26,5 +27,9 @@ at::Tensor per_channel_loss(const at::Tensor& prediction, const at::Tensor& targ
 /// (Hang et al., "Efficient Diffusion Training via Min-SNR Weighting Strategy", 2023, section 3.4): min(SNR, γ) over
 /// SNR for epsilon, over 1 for sample, over SNR + 1 for v_prediction.
 at::Tensor loss_weight(const NoiseSchedule& schedule, double snr_gamma, const at::Tensor& t);
+
+/// Whether min-SNR-γ gives the last timestep, with which sampling begins, weight 0: where it holds no signal, its SNR
+/// is 0, and so is the factor for sample and v_prediction.
+bool leaves_out_last_timestep(const DiffusionConfig& config);
 
 }  // namespace ddpm::diffusion

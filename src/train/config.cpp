@@ -11,6 +11,7 @@
 #include "denoise/null_class.h"
 #include "denoise/patch.h"
 #include "denoise/timestep_fit.h"
+#include "diffusion/loss.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
 #include "nn/validate.h"
@@ -286,6 +287,13 @@ void warn_of_keys(const Config& config, const base::Logger& log) {
     log.warn(
         "parallel.outer_learning_rate or parallel.outer_momentum is set, but parallel.sync_every = 0: no outer "
         "steps are made");
+  }
+  if (diffusion::leaves_out_last_timestep(config.diffusion)) {
+    log.warn(
+        "diffusion.snr_gamma = {}: the last timestep holds no signal, so that its loss has weight 0 and the model "
+        "does not learn the step with which trailing sampling begins; wanted: diffusion.snr_gamma = 0, or a schedule "
+        "that leaves some signal",
+        config.diffusion.snr_gamma);
   }
 }
 

@@ -51,7 +51,12 @@ std::shared_ptr<const denoise::LoadedModel> settle_set(Configuration& configurat
 
 void warn_of_set(const Config& config, const data::Dataset& dataset, const std::optional<denoise::ImageValues>& values,
                  const base::Logger& log) {
-  denoise::warn_of_values(values, config.diffusion.scheduler, dataset, log);
+  const diffusion::SchedulerConfig& scheduler = config.diffusion.scheduler;
+  denoise::warn_of_values(values, scheduler, dataset, log);
+  const std::string sigma_data = values && !config.diffusion.mean_model
+                                     ? denoise::sigma_data_warning(*values, scheduler, dataset.path().string())
+                                     : std::string();
+  if (!sigma_data.empty()) log.warn("{}", sigma_data);
   denoise::warn_of_boundaries(config.model, dataset, log);
   denoise::warn_of_missing_times(dataset, log);
 }

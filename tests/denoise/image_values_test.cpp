@@ -65,5 +65,26 @@ TEST(ValueWarnings, ClippingThatCutsValuesIsNamedWithTheirNumbers) {
   EXPECT_THAT(warnings({kStandard}, threshold), IsEmpty()) << "samplers of edm and flow cut nothing";
 }
 
+TEST(SigmaDataWarning, NamesADeviationThatSigmaDataIsNot) {
+  diffusion::SchedulerConfig edm;
+  edm.formulation = diffusion::Formulation::edm;
+  const auto warning = [](const std::vector<data::ChannelStatistics>& channels, double sigma_data,
+                          diffusion::SchedulerConfig scheduler) {
+    scheduler.sigma_data = sigma_data;
+    return sigma_data_warning({.channels = channels, .origin = "all images"}, scheduler, "fields.h5");
+  };
+  EXPECT_EQ(warning({kStandard, kStandard}, 0.5, edm),
+            "fields.h5: the deviation of all values is 1 as the model sees them, as all images show, but "
+            "diffusion.sigma_data = 0.5; wanted: diffusion.sigma_data = 1");
+  EXPECT_EQ(warning({kStandard}, 0.7, edm), "");
+  EXPECT_EQ(warning({kStandard}, 1.45, edm), "");
+  EXPECT_THAT(warning({kStandard}, 1.55, edm), HasSubstr("sigma_data = 1.55; wanted: diffusion.sigma_data = 1"));
+  EXPECT_EQ(warning({kStandard}, 0.5, {}), "") << "ddpm has no such key";
+  // Means that differ are a part of the deviation: here one channel is 0 and the other 2 throughout.
+  constexpr data::ChannelStatistics kNothing;
+  EXPECT_EQ(warning({kNothing, {.mean = 2.0, .std = 0.0, .min = 2.0, .max = 2.0}}, 1.0, edm), "");
+  EXPECT_EQ(warning({kNothing}, 0.5, edm), "") << "channels that hold one value have a warning of their own";
+}
+
 }  // namespace
 }  // namespace ddpm::denoise

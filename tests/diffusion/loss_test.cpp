@@ -78,5 +78,22 @@ TEST(Loss, MinSnrWeightIsOneWhereNoSignalIsLeft) {
   EXPECT_TRUE(at::equal(diffusion::loss_weight(schedule, 5.0, t), at::ones({3})));
 }
 
+/// Pure noise teaches the image and v with weight 0.
+TEST(Loss, MinSnrLeavesOutALastTimestepWithoutSignal) {
+  const auto leaves_out = [](bool without_signal, double gamma, diffusion::PredictionType type) {
+    diffusion::DiffusionConfig config;
+    config.scheduler.rescale_betas_zero_snr = without_signal;
+    config.scheduler.prediction_type = type;
+    config.snr_gamma = gamma;
+    return diffusion::leaves_out_last_timestep(config);
+  };
+  using diffusion::PredictionType;
+  EXPECT_TRUE(leaves_out(true, 5.0, PredictionType::v_prediction));
+  EXPECT_TRUE(leaves_out(true, 5.0, PredictionType::sample));
+  EXPECT_FALSE(leaves_out(true, 0.0, PredictionType::v_prediction));
+  EXPECT_FALSE(leaves_out(false, 5.0, PredictionType::v_prediction));
+  EXPECT_FALSE(leaves_out(true, 5.0, PredictionType::epsilon)) << "configurations of it are refused";
+}
+
 }  // namespace
 }  // namespace ddpm::test

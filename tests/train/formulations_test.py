@@ -221,6 +221,14 @@ class Formulations(unittest.TestCase):
                 (line,) = process.stderr.strip().splitlines()
                 self.assertIn(name, line)
 
+    def test_a_last_timestep_that_min_snr_leaves_out_is_warned_of(self):
+        for gamma in (5.0, 0.0):
+            keys = {"prediction_type": "v_prediction", "rescale_betas_zero_snr": True, "snr_gamma": gamma}
+            run, process = self.train("no-signal", "ddpm", steps=1, diffusion=keys)
+            shutil.rmtree(run)
+            for said in (process, ddpm("train", WORK / "no-signal.toml", "--dry-run")):
+                self.assertEqual("diffusion.snr_gamma = 5: the last timestep holds no signal" in said.stderr, gamma > 0)
+
     def test_what_makes_no_sense_is_refused(self):
         for name, sections, words in (
             ("key", {"diffusion": {"beta_start": 0.001}}, ["diffusion.beta_start = 0.001", "edm", "ddpm"]),

@@ -159,6 +159,30 @@ class Regression(unittest.TestCase):
             with self.assertRaises(AttributeError):
                 diffusers.DiffusionPipeline.from_pretrained(run / "model")
 
+    def test_sigma_data_is_held_against_whole_images_alone(self):
+        """The deviation of what a regression leaves is not known."""
+        for keys, warned in (({}, True), ({"mean_model": str(self.mean)}, False)):
+            run, process = self.train("far", "edm", steps=1, diffusion={"sigma_data": 5.0, **keys})
+            self.assertEqual(process.returncode, 0, process.stderr)
+            shutil.rmtree(run)
+            for said in (process, ddpm("train", WORK / "far.toml", "--dry-run")):
+                self.assertEqual("but diffusion.sigma_data = 5; wanted: diffusion.sigma_data = " in said.stderr, warned)
+
+    def test_a_regression_of_other_windows_or_values_is_named_by_what_differs(self):
+        windows, process = self.train("mean-of-windows", "regression", steps=1, data={"patch": [SIZE // 2, SIZE // 2]})
+        self.assertEqual(process.returncode, 0, process.stderr)
+        mapped, process = self.train("mean-of-mapped", "regression", steps=1, data={"normalize": "standardize"})
+        self.assertEqual(process.returncode, 0, process.stderr)
+        for mean, words in (
+            (windows, f"was trained on images, or windows, of {SIZE // 2} × {SIZE // 2}; wanted: {SIZE} × {SIZE}"),
+            (mapped, "than the model's training set has: image channel 0: standardize("),
+        ):
+            _, process = self.train("of-others", "ddpm", steps=1, diffusion={"mean_model": str(mean)})
+            self.assertEqual(process.returncode, 4, process.stderr)
+            (line,) = [line for line in process.stderr.splitlines() if "error" in line]
+            self.assertIn(words, line)
+            self.assertLess(len(line), 600)
+
     def test_a_model_without_its_own_regression_is_refused(self):
         run, process = self.train("whole-parts", "ddpm", steps=1, diffusion={"mean_model": str(self.mean)})
         self.assertEqual(process.returncode, 0, process.stderr)
