@@ -151,15 +151,17 @@ SchedulerConfig resolve(const SchedulerConfig& config, const SamplerKind& kind, 
 }
 
 // A sample without signal would be divided by its signal; diffusers returns NaN there.
-void check_start(const SchedulerConfig& config, const Sampler& sampler) {
+void check_start(const SchedulerConfig& config, const SamplerKind& kind, const Sampler& sampler) {
   if (config.formulation != Formulation::ddpm) return;
   const NoiseSchedule schedule(config);
   const auto first = std::llround(sampler.timesteps().front());
   if (schedule.prediction_type() == PredictionType::epsilon && schedule.alpha_cumprod(first) == 0.0F) {
     throw base::ConfigError(
-        "prediction_type = \"epsilon\" says nothing at timestep {}, where the schedule holds no signal; leading "
-        "timestep_spacing with fewer steps begins below it",
-        first);
+        "prediction_type = \"epsilon\" says nothing at timestep {}, where the schedule holds no "
+        "signal; {} begins below it",
+        first,
+        kind.has_spacings ? "leading timestep_spacing with fewer steps"
+                          : "dpmsolver++ with --timestep-spacing leading");
   }
 }
 
@@ -190,7 +192,7 @@ std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const Sampl
   check_options(config, kind, options);
   const SchedulerConfig resolved = resolve(config, kind, options);
   std::unique_ptr<Sampler> sampler = kind.make(resolved, options);
-  check_start(resolved, *sampler);
+  check_start(resolved, kind, *sampler);
   return sampler;
 }
 

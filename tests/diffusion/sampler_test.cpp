@@ -10,6 +10,7 @@
 #include <ATen/ops/quantile.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tanh.h>
+#include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -24,6 +25,7 @@ using diffusion::SampleNoise;
 using diffusion::SamplerOptions;
 using diffusion::SamplerType;
 using diffusion::SchedulerConfig;
+using testing::HasSubstr;
 
 /// The model of make_golden.py.
 diffusion::Denoiser make_model(int64_t num_train_timesteps) {
@@ -237,6 +239,26 @@ TEST(Sampler, RefusesWhatItCannotDo) {
   no_signal.rescale_betas_zero_snr = true;
   EXPECT_THROW(make_sampler(no_signal, {.steps = 1000}), base::ConfigError);
   EXPECT_NO_THROW(make_sampler(no_signal, {.steps = 50}));
+}
+
+/// What helps is something that the sampler has.
+TEST(Sampler, SaysWhatBeginsWhereThereIsSignal) {
+  SchedulerConfig no_signal;
+  no_signal.rescale_betas_zero_snr = true;
+  no_signal.timestep_spacing = diffusion::TimestepSpacing::trailing;
+  const auto refusal = [&](SamplerType type) {
+    try {
+      make_sampler(no_signal, {.scheduler = type, .steps = 10});
+    } catch (const base::ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_THAT(refusal(SamplerType::euler), HasSubstr("leading timestep_spacing with fewer steps begins below it"));
+  EXPECT_THAT(refusal(SamplerType::dpmsolver_pp_2s),
+              HasSubstr("dpmsolver++ with --timestep-spacing leading begins below it"));
+  no_signal.timestep_spacing = diffusion::TimestepSpacing::leading;
+  EXPECT_EQ(refusal(SamplerType::dpmsolver_pp), "none");
 }
 
 }  // namespace
