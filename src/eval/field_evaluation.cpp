@@ -206,7 +206,7 @@ std::string scale_note(Sets& sets, const FieldRequest& request) {
       (*silent)->path().string(), request.data.string());
 }
 
-void describe(Result& result, Sets& sets, const FieldRequest& request, const Ensembles& ensembles) {
+void describe(Result& result, Sets& sets, const Ensembles& ensembles) {
   const bool grouped = !ensembles.conditions.empty();
   result.count = grouped ? std::ssize(ensembles.conditions) * ensembles.members : sets.a.front().size();
   result.settings["paired"] = grouped && sets.data;
@@ -256,7 +256,7 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
   comm::agree(comm, [&] {
     if (sets.data) expect_images(*sets.data, sets.a.front(), ensembles);
     expect_blocks(sets.data ? *sets.data : sets.a.front(), request.block, ensembles);
-    describe(result, sets, request, ensembles);
+    describe(result, sets, ensembles);
   });
   if (request.reading.lead > 0 && request.block == 1) {
     result.notes.emplace_back(
