@@ -251,7 +251,8 @@ NoisePoint point_at(const SchedulerConfig& c, const diffusion::NoiseSchedule& sc
 at::Tensor excess_variance(const SchedulerConfig& c, const diffusion::SamplerOptions& options) {
   const auto sampler = diffusion::make_sampler(c, options);
   const diffusion::NoiseSchedule schedule(c);
-  const auto model = [&](const at::Tensor& shown, double t) { return best_answer(c, point_at(c, schedule, t), shown); };
+  const diffusion::ModelCall model{
+      .answer = [&](const at::Tensor& shown, double t) { return best_answer(c, point_at(c, schedule, t), shown); }};
   const at::Tensor one = at::ones({1, 1, 2, 2});
   const at::Tensor zero = at::zeros({1, 1, 2, 2});
   const NoisePoint begin = point_at(c, schedule, sampler->timesteps().front());

@@ -115,8 +115,9 @@ void lead_to(const Case& c, const std::vector<NoisePoint>& points, std::size_t l
   at::Tensor reached = image * points[0].alpha + (x - image * end.alpha) * (points[0].sigma / end.sigma);
   for (std::size_t i = 0; i < last; ++i) {
     const Scalings s = scalings(c.config, points[i]);
-    reached = c.sampler->step(
-        i, reached, {}, [&](const at::Tensor& shown, double) { return (image - shown * (s.skip / s.in)) / s.out; });
+    const diffusion::ModelCall model{
+        .answer = [&](const at::Tensor& shown, double) { return (image - shown * (s.skip / s.in)) / s.out; }};
+    reached = c.sampler->step(i, reached, {}, model);
   }
   EXPECT_LT(relative_error(reached, x), 1e-4);
 }
@@ -137,7 +138,7 @@ at::Tensor dummy_loop(const Case& c, const base::Json& golden) {
     const at::Tensor noise = c.sampler->needs_noise(i) ? at::randn(x.sizes(), generator, at::kFloat) : at::Tensor();
     if (loop == "from_shown") x = x * scalings(c.config, points[i]).in;
     std::size_t level = i;
-    x = c.sampler->step(i, x, noise, [&](const at::Tensor& shown, double t) {
+    const auto answer = [&](const at::Tensor& shown, double t) {
       if (loop == "pipeline") return dummy(shown, t);
       // diffusers has the sample itself shown. At heun's second level that is the scaled one, from which it goes on
       // there: the answer makes up for ours, which goes on from what it scales.
@@ -146,7 +147,8 @@ at::Tensor dummy_loop(const Case& c, const base::Json& golden) {
       const at::Tensor theirs = level == i ? ours : shown;
       ++level;
       return dummy(theirs, t) + (theirs - ours) * ((s.skip - 1.0) / s.out);
-    });
+    };
+    x = c.sampler->step(i, x, noise, {.answer = answer});
   }
   return x;
 }
