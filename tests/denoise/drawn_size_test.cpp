@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 
 /// A model that sees 8 × 8 pixels and where they lie in images of `whole`; empty: its record does not tell.
-LoadedModel model_of(const std::vector<int64_t>& whole, bool positions = true) {
+LoadedModel model_with_whole(const std::vector<int64_t>& whole, bool positions = true) {
   nn::UNet2DConfig c;
   c.sample_size = {8};
   c.block_out_channels = {8, 8};
@@ -36,7 +36,7 @@ LoadedModel model_of(const std::vector<int64_t>& whole, bool positions = true) {
 }
 
 /// The refusal of images of these sides, or the warning of them; empty sides: no size is asked for.
-std::string said(LoadedModel model, const std::vector<int64_t>& sides) {
+std::string said_of(LoadedModel model, const std::vector<int64_t>& sides) {
   if (!sides.empty()) set_image_size(model, sides, std::nullopt);
   try {
     expect_positions_of_whole_images(model);
@@ -48,27 +48,28 @@ std::string said(LoadedModel model, const std::vector<int64_t>& sides) {
 
 TEST(DrawnSize, OfAWindowIsRefusedWherePositionsAreThoseOfLargerImages) {
   EXPECT_EQ(
-      said(model_of({24, 32}), {}),
+      said_of(model_with_whole({24, 32}), {}),
       "error: images of 8 × 8: the model was trained on windows of images of 24 × 32, and is given where in such an "
       "image each pixel lies; wanted: --size 24x32");
-  EXPECT_EQ(said(model_of({24, 32}), {24, 32}), "");
-  EXPECT_EQ(said(model_of({24, 32}, /*positions=*/false), {}), "");
+  EXPECT_EQ(said_of(model_with_whole({24, 32}), {24, 32}), "");
+  EXPECT_EQ(said_of(model_with_whole({24, 32}, /*positions=*/false), {}), "");
 }
 
 TEST(DrawnSize, ThatTheModelHasNotLearnedIsWarnedOf) {
-  EXPECT_THAT(said(model_of({24, 32}), {24, 64}), HasSubstr("has learned that in images of 24 × 32, whose positions"));
-  EXPECT_THAT(said(model_of({8, 8}), {16, 16}), HasSubstr("wanted: --size 8x8"));
-  EXPECT_EQ(said(model_of({8, 8}), {}), "");
+  EXPECT_THAT(said_of(model_with_whole({24, 32}), {24, 64}),
+              HasSubstr("has learned that in images of 24 × 32, whose positions"));
+  EXPECT_THAT(said_of(model_with_whole({8, 8}), {16, 16}), HasSubstr("wanted: --size 8x8"));
+  EXPECT_EQ(said_of(model_with_whole({8, 8}), {}), "");
 }
 
 /// A field of the training set tells it as well, and an older record need not tell it at all.
 TEST(DrawnSize, IsThatOfTheFieldOrUnknown) {
-  LoadedModel model = model_of({});
-  EXPECT_THAT(said(model_of({}), {}), HasSubstr("an older version of the program wrote"));
-  EXPECT_EQ(said(model_of({}, /*positions=*/false), {}), "");
+  LoadedModel model = model_with_whole({});
+  EXPECT_THAT(said_of(model_with_whole({}), {}), HasSubstr("an older version of the program wrote"));
+  EXPECT_EQ(said_of(model_with_whole({}, /*positions=*/false), {}), "");
   model.image.fields = {
       data::make_field(data::FieldRole::image, "/images", {24, 32, 3}, base::DType::f32, /*per_set=*/false)};
-  EXPECT_THAT(said(std::move(model), {}), HasSubstr("wanted: --size 24x32"));
+  EXPECT_THAT(said_of(std::move(model), {}), HasSubstr("wanted: --size 24x32"));
 }
 
 }  // namespace
