@@ -82,35 +82,32 @@ bool has_section(const Schema& schema, const std::string& name) {
 
 constexpr std::size_t kShortestPart = 3;  // of a key by which it is found
 
-/// Refuses a key for which no other is near in spelling: names those of its section that have it as a part, such as
-/// zero_stage for zero, or else all.
-[[noreturn]] void refuse_strange(const Schema& schema, const std::string& section, const std::string& key,
-                                 const std::string& where) {
-  std::vector<std::string> all;
-  std::vector<std::string> with_it;
+/// The keys of a section of which `part` is a part, such as zero_stage for zero; without it, all.
+std::vector<std::string> keys_of(const Schema& schema, std::string_view section, std::string_view part = {}) {
+  std::vector<std::string> keys;
   for (const Entry& entry : schema.entries()) {
-    if (entry.section != section) continue;
-    all.push_back(entry.key);
-    if (key.size() >= kShortestPart && entry.key.find(key) != std::string::npos) with_it.push_back(entry.path());
+    if (entry.section == section && entry.key.find(part) != std::string::npos) keys.push_back(entry.key);
   }
-  const std::string path = shown(fmt::format("{}.{}", section, key));
-  if (with_it.empty()) {
-    throw base::ConfigError("unknown key {}{}; keys of [{}]: {}", path, where, section, fmt::join(all, ", "));
-  }
-  throw base::ConfigError("unknown key {}{}; did you mean {}?", path, where, fmt::join(with_it, " or "));
+  return keys;
 }
 
 [[noreturn]] void refuse_unknown(const Schema& schema, const std::string& path, const std::string& where) {
-  if (const std::string near = nearest_key(schema, path); !near.empty()) {
-    throw base::ConfigError("unknown key {}{}; did you mean {}?", shown(path), where, near);
-  }
-  const std::size_t dot = path.find('.');
-  if (dot == std::string::npos || dot + 1 == path.size()) {
-    throw base::ConfigError("unknown key {}{}", shown(path), where);
-  }
+  const std::size_t dot = std::min(path.find('.'), path.size());
   const std::string section = path.substr(0, dot);
+  const std::string key = path.substr(std::min(dot + 1, path.size()));
+  const std::string near = nearest_key(schema, path);
+  const bool elsewhere = near.ends_with("." + key);
+  const std::vector<std::string> with_it =
+      key.size() < kShortestPart || elsewhere ? std::vector<std::string>{} : keys_of(schema, section, key);
+  if (!with_it.empty()) {
+    throw base::ConfigError("unknown key {}{}; did you mean {}.{}?", shown(path), where, section,
+                            fmt::join(with_it, fmt::format(" or {}.", section)));
+  }
+  if (!near.empty()) throw base::ConfigError("unknown key {}{}; did you mean {}?", shown(path), where, near);
+  if (key.empty()) throw base::ConfigError("unknown key {}{}", shown(path), where);
   if (!has_section(schema, section)) refuse_unknown_section(schema, section, where);
-  refuse_strange(schema, section, path.substr(dot + 1), where);
+  throw base::ConfigError("unknown key {}{}; keys of [{}]: {}", shown(path), where, section,
+                          fmt::join(keys_of(schema, section), ", "));
 }
 
 void apply_section(const Schema& schema, const std::string& name, const Value& value, const std::string& origin) {
