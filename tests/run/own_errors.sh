@@ -21,7 +21,7 @@ expect start 2 5 1 "rank 1 on [^ ]*: MPI_Comm_dup failed on rank 1: "
 expect end 2 3 2 "rank 1 on [^ ]*: MPI_Ibarrier failed on rank 1: "
 expect some 4 3 1 "rank [1-3] on [^ ]*: image 7 is damaged"
 export DDPM_START_TIMEOUT_S=2
-expect stuck 2 3 1 "there is no set"
+expect stuck 2 3 1 "rank 0 on [^ ]*: there is no set"
 grep -q "^ddpm: warning: MPI has not ended within 2 s; all work is done" said-stuck.txt || {
   cat said-stuck.txt >&2
   echo "stuck: a warning that MPI has not ended is wanted" >&2
