@@ -222,8 +222,8 @@ at::Tensor BatchSampler::draw_given(int64_t first, int64_t n, const GivenTwice& 
     };
     const at::Tensor timesteps = at::zeros({n}, images.options().dtype(at::kLong));
     images = images + by_windows(mean, given)(images, timesteps);
-    if (valid.defined()) images = at::where(valid, images, at::zeros({}, images.options()));
   }
+  if (valid.defined()) images = at::where(valid, images, at::zeros({}, images.options()));
   return tiles_.model->whole(images).to(at::kCPU).contiguous();
 }
 

@@ -146,7 +146,6 @@ class GeneratedSets(unittest.TestCase):
         self.refused(2, "--mass-squared 21", "phi4", *few, "--mass-squared", 21)
         self.refused(2, "--lambda", "phi4", *few, "--lambda", -1)
         self.refused(2, "--trajectories", "phi4", *few, "--trajectories", 0)
-        self.refused(2, "--beta", "u1", *few)
         self.refused(2, "--beta 101", "u1", *few, "--beta", 101)
         self.refused(2, "wanted height and width", "su2", *few, "--beta", 1, "--size", "4x4x4")
         self.refused(2, "--feed", "gray-scott", *few, "--feed", 0.3)
