@@ -269,7 +269,7 @@ LoadedModel load_folder(const base::Path& path, const std::string& weights, comm
   LoadedModel model = load_diffusers(averages ? path / interop::kAveragesFolder : path, world, device, options);
   model.averages = averages;
   const bool named_averages = averages || weights == run::kFirstAverage;
-  if (named_averages || !weights.empty()) model.description += named_averages ? ", ema weights" : ", weights of unet/";
+  if (named_averages || !weights.empty()) model.description += named_averages ? ", ema weights" : ", raw weights";
   return model;
 }
 

@@ -120,7 +120,8 @@ class Files(unittest.TestCase):
             self.assertIn(said, process.stderr)
 
     def test_a_configuration_may_be_keys_alone(self):
-        keys = ("--run.directory", WORK / "never", "--data.train", self.dataset, "--train.steps", 1, "--batch.global_size", 4,
+        keys = ("--run.directory", WORK / "never", "--data.train", self.dataset, "--train.steps", 1,
+                "--batch.global_size", 4, "--batch.micro_size", 2,
                 "--model.block_out_channels", "[8]", "--model.down_block_types", '["DownBlock2D"]',
                 "--model.up_block_types", '["UpBlock2D"]', "--model.norm_num_groups", 4)  # fmt: skip
         self.assertIn("images/s", ddpm("bench", "io", *keys).stdout)

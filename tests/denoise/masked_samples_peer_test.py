@@ -4,6 +4,7 @@ showed it. Loops in PyTorch over the UNet of diffusers draw the same from the sa
 import math
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -108,6 +109,7 @@ class MaskedSamples(unittest.TestCase):
     def test_masks_of_the_set_that_is_given(self):
         masks = (np.random.default_rng(3).random((COUNT, SIZE, SIZE)) > 0.3).astype(np.uint8)
         folder = WORK / "each"
+        shutil.rmtree(folder, ignore_errors=True)
         ddpm("data", "create", write_set(WORK / "each-source.h5", masks), "--mask", "mask", "--output", folder)
         run = self.train("flow", folder)
         self.assert_drawn_by_loop(run, "euler", 12, torch.ones(1, 1, 1, 1, dtype=torch.bool).expand(4, 1, SIZE, SIZE))
