@@ -27,14 +27,14 @@ struct Kind {
 };
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {
+  static const std::vector<Kind> kAll = {
       {"u1", 2, 2, {generate::kU1Beta}, make_u1},
       {"su2", 2, 2, {generate::kSu2Beta}, make_su2},
       {"ising", 3, 3, {generate::kIsingBeta, generate::kIsingTemperature}, make_ising, true},
       {"phi4", 3, 3, {generate::kPhi4MassSquared, generate::kPhi4Lambda}, make_phi4},
       {"grf", 3, 2, {generate::kGrfSlope}, make_grf},
   };
-  return all;
+  return kAll;
 }
 
 std::string names_of_kinds() {
