@@ -1,5 +1,7 @@
 #include "denoise/record_images.h"
 
+#include <cstddef>
+
 namespace ddpm::denoise {
 namespace {
 
@@ -26,6 +28,17 @@ std::vector<int64_t> whole_sides(const data::DatasetInfo& info, bool positions, 
   return patch.whole.sides();
 }
 
+/// The mask that all images of the set share.
+RecordedMask mask_of(const data::Dataset& dataset) {
+  RecordedMask mask;
+  for (std::size_t f = 0; f < dataset.set_fields().size(); ++f) {
+    if (dataset.set_fields()[f].role != data::FieldRole::mask) continue;
+    mask.sides = dataset.image().sides();
+    for (const std::byte value : dataset.set_values(f)) mask.valid.push_back(value != std::byte{0});
+  }
+  return mask;
+}
+
 }  // namespace
 
 ImageRecord record_images(const data::Dataset& dataset, bool positions, const Patch& patch) {
@@ -44,7 +57,7 @@ ImageRecord record_images(const data::Dataset& dataset, bool positions, const Pa
           names_of(info),
           labels_of(dataset),
           whole_sides(info, positions, patch),
-          RecordedMask::of(dataset)};
+          mask_of(dataset)};
 }
 
 }  // namespace ddpm::denoise

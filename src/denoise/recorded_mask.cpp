@@ -16,16 +16,6 @@ std::size_t bytes_for(std::size_t pixels) { return (pixels + kBits - 1) / kBits;
 
 }  // namespace
 
-RecordedMask RecordedMask::of(const data::Dataset& dataset) {
-  RecordedMask mask;
-  for (std::size_t f = 0; f < dataset.set_fields().size(); ++f) {
-    if (dataset.set_fields()[f].role != data::FieldRole::mask) continue;
-    mask.sides = dataset.image().sides();
-    for (const std::byte value : dataset.set_values(f)) mask.valid.push_back(value != std::byte{0});
-  }
-  return mask;
-}
-
 RecordedMask RecordedMask::parse(const base::Json& json, const std::string& place) {
   const base::JsonFields fields(json, place, {"sides", "bits"}, base::JsonFields::Others::ignored);
   RecordedMask mask{.sides = fields.integers("sides")};

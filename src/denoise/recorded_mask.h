@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "data/dataset.h"
 
 namespace ddpm::denoise {
 
@@ -14,8 +13,6 @@ struct RecordedMask {
   std::vector<int64_t> sides = {};  ///< height and width of whole images, of volumes with the depth before
   std::vector<bool> valid = {};     ///< of each pixel, row by row
 
-  /// The mask that all images of a set share; empty where there is none.
-  static RecordedMask of(const data::Dataset& dataset);
   /// The reverse of to_json(); throws OutputError that begins with `place`.
   static RecordedMask parse(const base::Json& json, const std::string& place);
 
