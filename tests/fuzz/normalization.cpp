@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     again.set_normalization(ddpm::base::Json::parse(image.record_json().dump()), "again");
     ddpm::fuzz::require(again.dtype == image.dtype && again.normalization == image.normalization &&
                             again.wraps == image.wraps && again.fields == image.fields && again.names == image.names &&
-                            again.whole == image.whole,
+                            again.whole == image.whole && again.mask == image.mask,
                         "reads back the same");
   } catch (const std::invalid_argument&) {
   } catch (const ddpm::base::OutputError&) {

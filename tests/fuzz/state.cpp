@@ -43,7 +43,8 @@ void check_images(const Json& state) {
   const ImageRecord read = read_image_record(Json::parse(again.dump()), "again");
   require(read.height == image.height && read.width == image.width && read.depth == image.depth &&
               read.dtype == image.dtype && read.normalization == image.normalization &&
-              read.class_names == image.class_names && read.wraps == image.wraps && read.whole == image.whole,
+              read.class_names == image.class_names && read.wraps == image.wraps && read.whole == image.whole &&
+              read.mask == image.mask,
           "reads back the same");
 }
 
