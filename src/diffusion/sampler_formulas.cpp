@@ -116,7 +116,7 @@ at::Tensor limit_image(const SchedulerConfig& c, const at::Tensor& image) {
 
 at::Tensor answer_to(const at::Tensor& sample, double timestep, PredictionType type, NoiseLevel level,
                      const ModelCall& model) {
-  const at::Tensor answer = model.answer(sample, timestep);
+  at::Tensor answer = model.answer(sample, timestep);
   if (!model.valid.defined()) return answer;
   // The whole sample is noise there.
   const at::Tensor nothing = at::zeros({}, sample.options());

@@ -73,6 +73,7 @@ std::vector<Ensembles> ensembles_of(comm::Communicator& comm, Sets& sets, const 
   if (request.unpaired) return std::vector<Ensembles>(all.size());
   if (sets.data) return std::vector<Ensembles>(all.size(), common_ensembles(comm, sets, request));
   std::vector<Ensembles> each;
+  each.reserve(all.size());
   for (const SampleSet* set : all) each.push_back(set->ensembles(comm, request.members));
   return each;
 }

@@ -73,6 +73,7 @@ std::string summary(const Account& account, const ProposalOptions& options) {
 std::string slurm_table(const std::vector<SlurmJob>& jobs) {
   if (jobs.empty()) return "";
   std::vector<std::vector<Cell>> rows;
+  rows.reserve(jobs.size());
   for (const SlurmJob& job : jobs) {
     rows.push_back({text_cell(job.job), number_cell(duration_text(job.seconds)),
                     number_cell(hours_text(job.core_seconds)),

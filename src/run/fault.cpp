@@ -80,6 +80,7 @@ void let_go(int number) {
 
 std::vector<int> numbers_of(const std::vector<std::string>& names) {
   std::vector<int> numbers;
+  numbers.reserve(names.size());
   for (const std::string& name : names) numbers.push_back(std::ranges::find(kSignals, name, &Signal::name)->number);
   return numbers;
 }
@@ -92,10 +93,10 @@ void let_go_of_all_but(const std::vector<int>& wanted) {
 }
 
 /// Close enough to the start of the process, by which a job's time limit is counted.
-const auto process_start = base::Clock::now();
+const auto kProcessStart = base::Clock::now();
 
 double minutes_since_start() {
-  return std::chrono::duration<double, std::ratio<60>>(base::Clock::now() - process_start).count();
+  return std::chrono::duration<double, std::ratio<60>>(base::Clock::now() - kProcessStart).count();
 }
 
 }  // namespace
@@ -137,6 +138,7 @@ void validate(const FaultConfig& c) {
   for (const std::string& name : c.stop_signals) {
     if (std::ranges::find(kSignals, name, &Signal::name) != kSignals.end()) continue;
     std::vector<std::string_view> known;
+    known.reserve(kSignals.size());
     for (const Signal& signal : kSignals) known.push_back(signal.name);
     std::ranges::sort(known);
     throw base::ConfigError("fault.stop_signals holds \"{}\"; wanted: any of {}", name, fmt::join(known, ", "));
