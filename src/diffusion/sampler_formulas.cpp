@@ -118,18 +118,9 @@ at::Tensor answer_to(const at::Tensor& sample, double timestep, PredictionType t
                      const ModelCall& model) {
   at::Tensor answer = model.answer(sample, timestep);
   if (!model.valid.defined()) return answer;
-  // The whole sample is noise there.
-  const at::Tensor nothing = at::zeros({}, sample.options());
-  const at::Tensor noise = sample / level.noise();
-  switch (type) {
-    case PredictionType::epsilon:
-      return at::where(model.valid, answer, noise);
-    case PredictionType::sample:
-      return at::where(model.valid, answer, nothing);
-    case PredictionType::v_prediction:
-      return at::where(model.valid, answer, noise * level.signal());
-  }
-  throw base::InternalError("prediction type {}", static_cast<int>(type));
+  // The whole sample is noise there, and this the part of it that is asked for.
+  const float part = type == PredictionType::epsilon ? 1.0F : type == PredictionType::sample ? 0.0F : level.signal();
+  return at::where(model.valid, answer, sample * (part / level.noise()));
 }
 
 at::Tensor denoised(const SchedulerConfig& config, const NoisePoint& point, const at::Tensor& x,

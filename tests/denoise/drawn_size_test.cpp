@@ -2,7 +2,6 @@
 #include "denoise/drawn_size.h"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "denoise/overlapping_windows.h"
+#include "denoise/window_model.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -21,14 +21,7 @@ using testing::HasSubstr;
 
 /// A model that sees 8 × 8 pixels and where they lie in images of `whole`; empty: its record does not tell.
 LoadedModel model_with_whole(const std::vector<int64_t>& whole, bool positions = true) {
-  nn::UNet2DConfig c;
-  c.sample_size = {8};
-  c.block_out_channels = {8, 8};
-  c.down_block_types = {"DownBlock2D", "DownBlock2D"};
-  c.up_block_types = {"UpBlock2D", "UpBlock2D"};
-  c.norm_num_groups = 4;
-  LoadedModel model;
-  model.unet = std::make_unique<nn::UNet2D>(c);
+  LoadedModel model = model_of({8, 8});
   model.image.height = model.image.width = 8;
   model.image.positions = positions;
   model.image.whole = whole;

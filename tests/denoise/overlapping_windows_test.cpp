@@ -15,29 +15,13 @@
 #include "base/error.h"
 #include "comm/solo_communicator.h"
 #include "denoise/sampling.h"
+#include "denoise/window_model.h"
 
 namespace ddpm::denoise {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-/// A model of windows of these sides.
-LoadedModel model_of(const std::vector<int64_t>& window, std::vector<bool> wraps = {},
-                     std::vector<std::string> padding = {"zeros"}) {
-  nn::UNet2DConfig c;
-  c.sample_size = window;
-  c.dimensions = static_cast<int64_t>(window.size());
-  c.block_out_channels = {8, 8};
-  c.down_block_types = {"DownBlock2D", "DownBlock2D"};
-  c.up_block_types = {"UpBlock2D", "UpBlock2D"};
-  c.norm_num_groups = 4;
-  c.padding = std::move(padding);
-  LoadedModel model;
-  model.unet = std::make_unique<nn::UNet2D>(c);
-  model.image.wraps = std::move(wraps);
-  return model;
-}
 
 at::Tensor numbers(at::IntArrayRef shape) {
   const at::Tensor line = at::arange(at::empty(shape, at::TensorOptions(at::kMeta)).numel(), at::kFloat);
