@@ -172,11 +172,23 @@ def differentiated(configuration, seed, kinks=None):
 
 
 class Kinks:
-    """What the relus of one forward pass share: how often they were called, which units lie as near to 0 as float32 rounds, and
-    at which of these, pairs of call and place, the slope is the other one."""
+    """What the relus of one forward pass share: the tensors that came into them, which units of these lie as near to 0 as float32
+    rounds, and at which of these, pairs of tensor and place, the slope is the other one. Many relus may take the same tensor, the
+    embedding of time say, whose units then lie on one side for all of them."""
 
     def __init__(self, turned=()):
-        self.turned, self.near, self.calls = turned, [], 0
+        self.turned, self.near, self.tensors = turned, [], []
+
+    def number(self, x):
+        """That of a tensor, which is looked at when it comes for the first time."""
+        for i, seen in enumerate(self.tensors):
+            if seen is x:
+                return i
+        flat = x.detach().reshape(-1)
+        near = flat.abs() <= FLOAT32_ROUNDS * flat.square().mean().sqrt()
+        self.tensors.append(x)
+        self.near += [(len(self.tensors) - 1, place) for place in near.nonzero()[:, 0].tolist()]
+        return len(self.tensors) - 1
 
 
 class KinkedReLU(torch.nn.Module):
@@ -185,12 +197,9 @@ class KinkedReLU(torch.nn.Module):
         self.kinks = kinks
 
     def forward(self, x):
-        call, flat = self.kinks.calls, x.detach().reshape(-1)
-        self.kinks.calls += 1
-        near = flat.abs() <= FLOAT32_ROUNDS * flat.square().mean().sqrt()
-        self.kinks.near += [(call, place) for place in near.nonzero()[:, 0].tolist()]
-        slope = (flat > 0).to(x.dtype)
-        for place in (place for turned, place in self.kinks.turned if turned == call):
+        number = self.kinks.number(x)
+        slope = (x.detach().reshape(-1) > 0).to(x.dtype)
+        for place in (place for turned, place in self.kinks.turned if turned == number):
             slope[place] = 1 - slope[place]
         slope = slope.reshape(x.shape)
         return x * slope + (x.relu() - x * slope).detach()
