@@ -118,8 +118,10 @@ void add_speed(const Measures& m, std::vector<Finding>& findings) {
 
 Finding checkpoint_finding(const Measures& m) {
   if (!m.checkpoint_step) {
+    const std::string after = m.refusal.empty() ? "if the run is killed, it begins anew"
+                                                : "another start would be refused, since " + m.refusal;
     return {m.phase == Phase::training ? Tone::watch : Tone::bad, "Checkpoint",
-            "There is no whole checkpoint: if the run is killed, it begins anew."};
+            fmt::format("There is no whole checkpoint: {}.", after)};
   }
   const int64_t since = std::max<int64_t>(0, m.step - *m.checkpoint_step);
   std::string text = fmt::format("The newest whole checkpoint is of step {}, {} old", grouped(*m.checkpoint_step),
@@ -211,8 +213,9 @@ Finding counsel_of_interrupted(const Measures& m) {
   const auto concern = concern_of(m);
   const std::string next = concern ? concern->text : outlook(m);
   if (!m.failure.empty()) {
-    const char* again =
-        m.checkpoint_step ? "go on from the newest checkpoint" : "begin anew, since there is no whole checkpoint";
+    const std::string again = !m.refusal.empty()  ? "be refused, since " + m.refusal
+                              : m.checkpoint_step ? "go on from the newest checkpoint"
+                                                  : "begin anew, since there is no whole checkpoint";
     return {Tone::bad, "It failed",
             fmt::format("It ended after {} with an error: {}. The same command would {}. {}", where, m.failure, again,
                         next)};
@@ -224,10 +227,11 @@ Finding counsel_of_interrupted(const Measures& m) {
         Tone::watch, "Its model is not written",
         fmt::format("All {} are done; the same command writes the model.{} {}", counted(*m.total, "step"), lock, next)};
   }
-  return {concern ? Tone::bad : Tone::watch, "Nobody trains it",
-          fmt::format("It ended at {}, and the same command {}.{} {}", where,
-                      m.checkpoint_step ? "continues it" : "begins it anew, since there is no whole checkpoint", lock,
-                      next)};
+  const std::string again = !m.refusal.empty()  ? "is refused, since " + m.refusal
+                            : m.checkpoint_step ? "continues it"
+                                                : "begins it anew, since there is no whole checkpoint";
+  return {concern || !m.refusal.empty() ? Tone::bad : Tone::watch, "Nobody trains it",
+          fmt::format("It ended at {}, and the same command {}.{} {}", where, again, lock, next)};
 }
 
 Finding counsel_of(const Measures& m) {

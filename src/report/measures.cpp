@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
+
 namespace ddpm::report {
 namespace {
 
@@ -132,6 +134,18 @@ void measure_steps(const RunRecord& run, Measures& measures) {
   if (peak > 0.0) measures.learning_rate_share = rates.back() / peak;
 }
 
+/// Why checkpoint::CheckpointStore::find() would refuse what `run` holds; "": it would not.
+std::string refusal_of(const RunRecord& run) {
+  for (const CheckpointFacts& one : run.checkpoints) {  // the newest first
+    if (one.problem.empty()) return "";
+    if (one.newer) return fmt::format("a later version wrote its checkpoint of step {}", base::grouped(one.step));
+  }
+  if (!run.checkpoints.empty()) {
+    return fmt::format("of its {} none is whole", base::counted(std::ssize(run.checkpoints), "checkpoint"));
+  }
+  return run.saved_before ? "its LATEST says that there was a checkpoint, and there is none" : "";
+}
+
 void measure_folder(const RunRecord& run, double now, Measures& measures) {
   measures.learning_rate_falls = !run.setting("lr_schedule.name").value_or("").starts_with("\"constant");
   if (run.lock) measures.lock_age = std::max(0.0, now - run.lock->renewed);
@@ -140,6 +154,7 @@ void measure_folder(const RunRecord& run, double now, Measures& measures) {
   const bool done = run.has_model || is_complete(run);
   measures.phase = lives ? Phase::training : done ? Phase::finished : Phase::interrupted;
   if (!lives && !run.usage.empty()) measures.failure = run.usage.back().error;
+  measures.refusal = refusal_of(run);
   const auto whole = std::ranges::find_if(run.checkpoints, [](const auto& one) { return one.problem.empty(); });
   if (whole == run.checkpoints.end()) return;
   measures.checkpoint_step = whole->step;

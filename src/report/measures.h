@@ -55,6 +55,7 @@ struct Measures {
   std::optional<double> lock_age = {};          ///< seconds since the lock was renewed
   std::optional<double> checkpoint_age = {};    ///< seconds since the newest whole checkpoint was written
   std::optional<int64_t> checkpoint_step = {};  ///< step of the newest whole checkpoint
+  std::string refusal = {};                     ///< why another start would be refused; "": it would not
   bool has_model = false;                       ///< RUN/model is there
   std::string failure = {};                     ///< what the last start failed with; "": nothing that is known
 };

@@ -185,6 +185,7 @@ void Reader::read_checkpoints() {
     }
     record_.checkpoints.push_back(std::move(facts));
   }
+  record_.saved_before = files_.exists(path_ / checkpoint::kLatestName);
   if (record_.checkpoints.empty()) missing(checkpoint::kCheckpointsName, "nothing of it would outlive a kill yet");
 }
 

@@ -46,6 +46,7 @@ struct RunRecord {
   std::vector<observe::StepMetrics> metrics = {};  ///< each of a later step than the one before
   std::vector<observe::UsageLine> usage = {};      ///< the last line of each start
   std::vector<CheckpointFacts> checkpoints = {};   ///< the newest first
+  bool saved_before = false;                       ///< RUN/LATEST says that there was a checkpoint
   std::vector<Evaluation> evaluations = {};
   std::vector<Picture> pictures = {};
   int64_t pictures_left_out = 0;

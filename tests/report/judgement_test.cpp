@@ -128,6 +128,27 @@ TEST(Judgement, HowARunEnded) {
   expect_counsel(killed, {"Nobody trains it", Tone::watch}, "the same command begins it anew");
 }
 
+TEST(Judgement, AStartThatWouldBeRefusedIsForetold) {
+  RunRecord run;
+  const auto refusal = [&run] { return measures_of(run, 0.0).refusal; };
+  EXPECT_EQ(refusal(), "");
+  run.saved_before = true;
+  EXPECT_EQ(refusal(), "its LATEST says that there was a checkpoint, and there is none");
+  run.checkpoints = {{.step = 20, .problem = "a shard is short"}, {.step = 10, .problem = "a shard is short"}};
+  EXPECT_EQ(refusal(), "of its 2 checkpoints none is whole");
+  run.checkpoints[1].problem = "";
+  EXPECT_EQ(refusal(), "");  // the older one is gone on from
+  run.checkpoints[0].newer = true;
+  EXPECT_EQ(refusal(), "a later version wrote its checkpoint of step 20");
+
+  Measures killed = measures_of(Phase::interrupted, Direction::flat);
+  killed.checkpoint_step.reset();
+  killed.refusal = "of its 2 checkpoints none is whole";
+  expect_counsel(killed, {"Nobody trains it", Tone::bad}, "the same command is refused, since of its 2 checkpoints");
+  killed.failure = "step 501: the gradients hold a value that is not finite";
+  expect_counsel(killed, {"It failed", Tone::bad}, "The same command would be refused, since of its 2 checkpoints");
+}
+
 TEST(Judgement, ARunHasReachedWhatItsLastStartTells) {
   RunRecord run;
   run.metrics.resize(1);
