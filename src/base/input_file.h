@@ -47,7 +47,7 @@ FileFacts look_at(const std::filesystem::path& path);
 FileKind kind_of(const std::filesystem::path& path);
 /// Whether `path` leads to anything.
 bool is_there(const std::filesystem::path& path);
-/// What the symbolic link `path` says, whether or not anything lies there; none where `path` is no link.
+/// What the symbolic link `path` says, whether or not anything lies there; none where `path` is not a link.
 std::optional<std::filesystem::path> link_target(const std::filesystem::path& path);
 
 struct FolderEntry {

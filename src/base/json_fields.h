@@ -19,7 +19,7 @@ class JsonFields {
   /// other ones where they are refused.
   JsonFields(const base::Json& json, std::string place, const std::vector<std::string_view>& keys,
              Others others = Others::refused);
-  /// The same, where keys of `optional` may also be there, and no other ones.
+  /// Keys of `optional` may also be there, and no other ones; otherwise as above.
   JsonFields(const base::Json& json, std::string place, const std::vector<std::string_view>& keys,
              const std::vector<std::string_view>& optional);
 

@@ -230,7 +230,7 @@ Manifest parse_contribution(std::string_view text, const std::string& origin) {
   const base::JsonFields fields =
       fields_of(json, origin,
                 {"format", "step", "world", "config_hash", "dataset_hash", "state", kFilesKey, kTensorsKey, "sha256"});
-  // What is left there is no object.
+  // What is left there is not an object.
   for (const base::Json& file : fields.array(kFilesKey)) add_file(json, file);
   for (const base::Json& tensor : fields.array(kTensorsKey)) add_tensor(json, tensor);
   manifest.step = fields.integer("step");

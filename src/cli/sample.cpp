@@ -103,7 +103,7 @@ void check_format(const SampleArguments& options, const base::FileSystem& files)
         "dataset, too",
         *options.spatial_size);
   }
-  // The same command may have made it: whether it was the same is seen once the model is loaded.
+  // An output that exists may be this command's own: whether it is, is seen once the model is loaded.
   const base::Path output = base::plain_path(options.output);
   if (options.makes_dataset() && !data::GrowingFolder::tells_command(files, output)) {
     data::GrowingFolder::refuse_existing(files, output);

@@ -73,7 +73,7 @@ class Greetings {
     }
   }
 
-  /// Those that are not heard within `patience`.
+  /// The ranks that are not heard within `patience`.
   std::vector<int> unheard(Seconds patience) {
     const std::vector<bool> done = received_.wait(patience);
     std::vector<int> unheard;

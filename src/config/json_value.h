@@ -9,7 +9,7 @@ namespace ddpm::config {
 /// Integers beyond int64 become floats. An object becomes an empty table, which no key takes.
 Value from_json(const base::Json& json);
 
-/// The same for the target of `entry`, as Python takes it: null is false where true or false is wanted.
+/// The value for the target of `entry`, as Python takes it: null is false where true or false is wanted.
 Value from_json(const base::Json& json, const Entry& entry);
 
 /// An unset value is null.

@@ -17,10 +17,9 @@ constexpr const char* kVariables = "variables";
 constexpr const char* kAxes = "axes";
 constexpr const char* kSampleAxes = "sample_axes";
 
-}  // namespace
+using config::Identity;
 
-void describe(config::Section& section, DataConfig& c) {
-  using config::Identity;
+void describe_sets(config::Section& section, DataConfig& c) {
   section
       .key("train", c.train,
            "Training set: a dataset folder or one HDF5 or NetCDF-4 file, or files by a pattern such as "
@@ -37,7 +36,12 @@ void describe(config::Section& section, DataConfig& c) {
       .key("hold", c.hold,
            "Hold the images in the memory of each node, once for all its ranks: they are read at the start, and not "
            "again in each epoch",
-           {.identity = Identity::may_change})
+           {.identity = Identity::may_change});
+}
+
+/// Arrays of bare files.
+void describe_arrays(config::Section& section, DataConfig& c) {
+  section
       .key("images", c.reading.images, "Name of the image array in a bare .h5 file",
            {.freed_by = "continue_with_other"})
       .key("labels", c.reading.labels,
@@ -57,7 +61,12 @@ void describe(config::Section& section, DataConfig& c) {
       .key("mask", c.reading.mask,
            "Name of the array in a bare .h5 file that is 1 where images are valid and 0 elsewhere, [n, height, width] "
            "or [height, width]; empty: none",
-           {.freed_by = "continue_with_other"})
+           {.freed_by = "continue_with_other"});
+}
+
+/// What of foreign files makes an image.
+void describe_variables(config::Section& section, DataConfig& c) {
+  section
       .key("variables", c.reading.variables,
            "Variables of HDF5 and NetCDF-4 files of which the images are composed, channel by channel: \"NAME\", or "
            "\"NAME AXIS=VALUE\" for one place along an axis. condition, static, parameters and mask then "
@@ -79,7 +88,11 @@ void describe(config::Section& section, DataConfig& c) {
       .key("missing", c.reading.missing,
            "Images with values that these files mark as missing: an error (refuse), or a mask of each image "
            "leaves those pixels out (mask)",
-           {.freed_by = "continue_with_other"})
+           {.freed_by = "continue_with_other"});
+}
+
+void describe_values(config::Section& section, DataConfig& c) {
+  section
       .key(
           "normalize", c.normalize,
           "Float32 values of a bare .h5 file: as they are stored (none), or less their mean and divided by their "
@@ -88,7 +101,12 @@ void describe(config::Section& section, DataConfig& c) {
       .key("continue_with_other", c.continue_with_other,
            "Let a run go on with other images than it was trained on so far, such as a set that was appended to: "
            "weights, moments, averages and counters stay, and the order begins a new epoch",
-           {.identity = Identity::may_change})
+           {.identity = Identity::may_change});
+}
+
+/// What of an image the model sees, and how it is turned.
+void describe_views(config::Section& section, DataConfig& c) {
+  section
       .key("patch", c.patch,
            "Train on windows of this size at random places of the images: height and width, of volumes depth first; "
            "empty: whole images",
@@ -106,7 +124,11 @@ void describe(config::Section& section, DataConfig& c) {
            "periodic, by any number of pixels equally often")
       .key("vectors", c.vectors,
            "Variables that are a vector's components along the width and the height, \"u, v\" for each vector; a minus "
-           "stands before one that points against growing columns or rows: mirrored and turned images turn them too")
+           "stands before one that points against growing columns or rows: mirrored and turned images turn them too");
+}
+
+void describe_order(config::Section& section, DataConfig& c) {
+  section
       .key("shuffle", c.shuffle,
            "Order of the images in an epoch: blocks of neighbours in random order, shuffled within pools (block); any "
            "image anywhere (full); as stored (none)")
@@ -120,6 +142,17 @@ void describe(config::Section& section, DataConfig& c) {
            "Memory of a host for unpacked chunks of an .h5 file that hold more than was wanted, which its ranks share, "
            "in MiB; it is taken when it is needed. 0: each rank keeps those of a band of images",
            {.min = 0, .max = 1 << 20, .identity = Identity::may_change});
+}
+
+}  // namespace
+
+void describe(config::Section& section, DataConfig& c) {
+  describe_sets(section, c);
+  describe_arrays(section, c);
+  describe_variables(section, c);
+  describe_values(section, c);
+  describe_views(section, c);
+  describe_order(section, c);
 }
 
 std::vector<Dataset::Source> train_sources(const DataConfig& c) {

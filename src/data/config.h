@@ -42,7 +42,7 @@ std::vector<Dataset::Source> train_sources(const DataConfig& c);
 /// Refuses names of arrays that cannot be, and what is said of foreign files alone beside bare ones: throws
 /// ConfigError.
 void validate(const DatasetOptions& c);
-/// The same, and what is said of other folders.
+/// Refuses what the options' validate() refuses, and what is said of other folders.
 void validate(const DataConfig& c);
 /// `threads`: of this rank, that unpack chunks.
 DatasetOptions dataset_options(const DataConfig& c, int threads = 1);

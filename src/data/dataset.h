@@ -60,10 +60,10 @@ class Dataset {
   [[nodiscard]] const std::vector<Path>& files() const;
   [[nodiscard]] int64_t size() const { return info().count; }
   [[nodiscard]] ImageFormat image() const { return info().image(); }
-  /// Those that batches carry, the first ones of info().fields: without what is per set, and without labels if
+  /// The fields that batches carry, the first ones of info().fields: without what is per set, and without labels if
   /// options.labels was "".
   [[nodiscard]] const std::vector<Field>& fields() const;
-  /// Those that all images share: static values, and a mask of the set.
+  /// The fields that all images share: static values, and a mask of the set.
   [[nodiscard]] const std::vector<Field>& set_fields() const;
   /// The values of one of set_fields(), channels last. The ranks of a host hold them once.
   [[nodiscard]] std::span<const std::byte> set_values(std::size_t field) const;
@@ -78,7 +78,7 @@ class Dataset {
   [[nodiscard]] std::span<const int64_t> labels() const;
   /// Number of classes: class names, or without names the largest label + 1; 0 without labels.
   [[nodiscard]] int64_t num_classes() const;
-  /// The same number of a set that has labels; throws base::DatasetError for one that has none.
+  /// num_classes() of a set that has labels; throws base::DatasetError for one that has none.
   [[nodiscard]] int64_t expect_classes() const;
   /// Whether the CRC-32C of each image is known, and checked when it is read: not of another program's .h5 file.
   [[nodiscard]] bool has_checksums() const;

@@ -59,7 +59,7 @@ void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const
   }
 }
 
-/// Whether the set is a folder. Throws DatasetError for what is no set.
+/// Whether the set is a folder. Throws DatasetError for what is neither.
 bool is_folder(const Path& path) {
   const auto found = base::read_as<DatasetError>([&] { return base::kind_of(path); });
   if (found == base::FileKind::folder) return true;

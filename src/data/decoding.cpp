@@ -41,7 +41,7 @@ std::optional<double> netcdf_fill(Element element) {
   }
 }
 
-/// The same of integers of 64 bits, which no double holds.
+/// NetCDF's fill values of integers of 64 bits, which no double holds.
 constexpr uint64_t kFillOfInt64 = uint64_t{1} << 63U | 2U;  // -9223372036854775806
 constexpr uint64_t kFillOfUInt64 = std::numeric_limits<uint64_t>::max() - 1;
 

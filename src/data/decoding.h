@@ -32,7 +32,8 @@ class Decoding {
  private:
   void find_missing(const h5::Array& array, bool is_netcdf);
   void add_missing(const std::vector<double>& values);
-  /// Those of the attribute `name`; returns whether there is one. Values of 64-bit integers are taken exactly.
+  /// Adds the values of the attribute `name`; returns whether there is one. Values of 64-bit integers are taken
+  /// exactly.
   bool add_missing(const h5::Array& array, const std::string& name);
   /// A value of an attribute as the type of the stored ones holds it; false if that is another number.
   [[nodiscard]] bool hold(double& value) const;

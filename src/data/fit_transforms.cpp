@@ -195,7 +195,7 @@ class FieldFit {
     return statistics_of(dataset_.set_fields()[at].format(), prepared);
   }
 
-  /// Those of the variables that are to have one, in the places of all.
+  /// The transforms of the variables that are to have one, in the places of all variables.
   std::vector<Transform> fitted_grids(FieldRole role, const std::vector<TransformKind>& kinds) {
     std::vector<std::size_t> wanted;
     for (std::size_t v = 0; v < kinds.size(); ++v) {

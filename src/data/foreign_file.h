@@ -16,8 +16,8 @@ namespace ddpm::data {
 /// much memory.
 void try_foreign_file(const Path& path, const DatasetOptions& options);
 
-/// The same with the first and the last value of all arrays of the file. What cannot be opened as an array of numbers
-/// is left out.
+/// Opens the file in a child process, and reads the first and the last value of all its arrays. What cannot be opened
+/// as an array of numbers is left out.
 void try_all_arrays(const Path& path);
 
 /// The file that a path named when it was opened: which file it is, its size and when it was last changed.

@@ -47,7 +47,7 @@ double step_of(const std::vector<BareFile>& files, const std::string& unit) {
   return 2 * near > std::ssize(gaps) ? step : 0.0;
 }
 
-/// Those of the files, in their order. Years may be counted in days here and in hours there.
+/// The steps of the files, in their order. Years may be counted in days here and in hours there.
 std::vector<double> steps_of(const std::vector<BareFile>& files) {
   std::map<std::string, double> known;
   std::vector<double> steps;

@@ -24,7 +24,7 @@ struct VariableRequest {
 /// The place of the comma behind the first of several items, or the end of the text. Commas in quotes separate
 /// nothing.
 std::size_t end_of_item(std::string_view text);
-/// Throws ConfigError for what is no such text; `key` names it there.
+/// Throws ConfigError for another text; `key` names it there.
 VariableRequest parse_request(std::string_view text, std::string_view key);
 /// Several, separated by commas; "": none.
 std::vector<VariableRequest> parse_requests(std::string_view text, std::string_view key);

@@ -12,7 +12,7 @@ namespace ddpm::denoise {
 /// "lead": 0}, after the keys of [data], and "labels" where a variable has them.
 base::Json to_json(const data::DatasetOptions& reading);
 
-/// The reverse. Throws OutputError, which begins with `place`, for what is no such object.
+/// The reverse. Throws OutputError, which begins with `place`, for another value.
 data::DatasetOptions parse_file_reading(const base::Json& json, const std::string& place);
 
 /// How the conditions for such a model are read from a file, of each of its times: the images themselves are not

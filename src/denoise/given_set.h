@@ -11,7 +11,7 @@ namespace ddpm::denoise {
 /// The field of a role, or null.
 const data::Field* field_of(const std::vector<data::Field>& fields, data::FieldRole role);
 
-/// Those of the fields of the training set that a set gives to samples: conditions, static values and parameters. Its
+/// The fields of the training set that a set gives to samples: conditions, static values and parameters. Its
 /// images are not looked at.
 std::vector<data::Field> given_fields(const std::vector<data::Field>& trained);
 

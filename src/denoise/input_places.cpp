@@ -18,7 +18,8 @@ namespace {
 using data::FieldRole;
 using Names = std::vector<std::string>;
 
-/// Those of images are unknown, and none, where only the number of their channels is recorded.
+/// The names of the variables of a role. Those of images are unknown, and none, where only the number of their channels
+/// is recorded.
 Names names_of_role(const ImageRecord& record, FieldRole role) {
   const auto field = std::ranges::find(record.fields, role, &data::Field::role);
   Names names;

@@ -34,7 +34,7 @@ InputPlaces place_parameters(const ImageRecord& before, const ImageRecord& now, 
 struct ClassRows {
   int64_t before = 0;
   int64_t now = 0;
-  bool null_class = false;  ///< the last row of the model before is no class; it stays the last one
+  bool null_class = false;  ///< the last row of the model before is not a class; it stays the last one
 };
 /// Where each row stands in the new table. A class without a name, or of a name that the set does not have, gets a row
 /// behind those of the set's classes; throws OutputError where there is none left. Where classes of the model or of the

@@ -87,7 +87,7 @@ class ModelInputs::View {
     parts.places_ = std::move(places);
     return parts;
   }
-  /// The same of what holds windows already.
+  /// The view of a batch that holds windows already.
   [[nodiscard]] View of_windows(const ModelInputs& inputs) const {
     View inside = *this;
     inside.places_ = pixels_;
@@ -120,7 +120,7 @@ class ModelInputs::View {
   [[nodiscard]] at::Tensor mirrored(const at::Tensor& values, const data::Normalization& map) const {
     return model_images(values, step_, seed_, first_, flips_, map);
   }
-  /// The same of stored images [n, h, w, c]. Volumes [n, d, h, w, c] alike.
+  /// Windows of stored images [n, h, w, c] or volumes [n, d, h, w, c], normalised and mirrored.
   [[nodiscard]] at::Tensor images(const at::Tensor& stored, const data::Normalization& map) const {
     return mirrored(windows(stored.dim() == 5 ? stored.flatten(1, 2) : stored), map);
   }

@@ -30,9 +30,9 @@ std::optional<run::FoundRun> pretrained_run(const base::Path& path);
 /// Whether a run, checkpoint or model folder draws what a regression leaves (mean_model.h).
 bool has_mean_model(const base::Path& path);
 
-/// The folder with the weights that `source` means, which is no run: its `pretrained`, or the averages unet_ema/ in it.
-/// Throws base::ConfigError where a folder holds both and the source does not say which, and base::OutputError where it
-/// does not hold what the source says.
+/// The folder with the weights that `source` means, which is not a run: its `pretrained`, or the averages unet_ema/ in
+/// it. Throws base::ConfigError where a folder holds both and the source does not say which, and base::OutputError
+/// where it does not hold what the source says.
 base::Path pretrained_folder(const ModelSource& source);
 
 /// What a model's configuration says, and that of its scheduler where it has one.

@@ -31,7 +31,7 @@ struct Given {
   nn::Conditions conditions = {};
   at::Tensor valid = {};  ///< bool [n, 1, H, W]: where the images have values; undefined: everywhere
 };
-/// The same, and for guidance beside it what is left without all that training left out now and then.
+/// What samples are given, and for guidance beside it what is left without all that training left out now and then.
 struct GivenTwice {
   Given whole;
   Given without = {};  ///< without classes and conditions
@@ -58,7 +58,7 @@ class SampleInputs {
   [[nodiscard]] std::optional<int64_t> label(int64_t sample) const;
   /// What samples [first, first + n) are given. Reads the dataset, once; may be called on one rank alone.
   [[nodiscard]] Given of(int64_t first, int64_t n) const;
-  /// The same with and without what training left out.
+  /// What samples [first, first + n) are given with and without what training left out.
   [[nodiscard]] GivenTwice with_and_without(int64_t first, int64_t n) const;
   /// Throws ConfigError, which begins with `option`, when training left out nothing that is given here.
   void expect_droppable(const std::string& option) const;

@@ -102,9 +102,9 @@ void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, co
 void sample_images(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
                    const layout::Mesh& mesh, const run::Runtime& runtime);
 
-/// The same while training: where `sampler` runs units by an executor, whose weights ranks may have to gather from each
-/// other, every rank calls the model as often, and one that has no image left repeats the first ones and discards them.
-/// Values need not be finite. `progress` is called after each step of the sampler. Collective.
+/// Draws images while training: where `sampler` runs units by an executor, whose weights ranks may have to gather from
+/// each other, every rank calls the model as often, and one that has no image left repeats the first ones and discards
+/// them. Values need not be finite. `progress` is called after each step of the sampler. Collective.
 void sample_together(BatchSampler& sampler, const SamplingOptions& options, const ImageSink& sink,
                      comm::Communicator& world, const layout::Mesh& mesh, const diffusion::SampleProgress& progress);
 

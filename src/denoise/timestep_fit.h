@@ -15,8 +15,8 @@ namespace ddpm::denoise {
 /// negative.
 std::string timestep_problem(const nn::UNet2DConfig& model, const diffusion::SchedulerConfig& scheduler);
 
-/// The same for training, which visits every noise level: a table must have a row for each timestep, and fourier
-/// features have no logarithm of ddpm's timestep 0.
+/// What is wrong with the time embedding for training, which visits every noise level, or "": a table must have a row
+/// for each timestep, and fourier features have no logarithm of ddpm's timestep 0.
 std::string training_problem(const nn::UNet2DConfig& model, const diffusion::SchedulerConfig& scheduler);
 
 /// What is wrong with the timesteps that a sampler tells the model, or "".

@@ -15,7 +15,7 @@ std::vector<run::ModelTensor> model_tensors(const nn::UNet2D& unet);
 /// Names and shapes of the weights that a model folder must hold for this model; none of adapters.
 interop::ExpectedShapes expected_shapes(const nn::UNet2D& unet);
 
-/// Those of its adapters, by nn::Adapter's names.
+/// Names and shapes of the weights of its adapters, by nn::Adapter's names.
 interop::ExpectedShapes adapter_shapes(const nn::UNet2D& unet);
 
 }  // namespace ddpm::denoise

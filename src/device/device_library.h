@@ -68,7 +68,7 @@ class DeviceLibrary {
   /// wait.
   [[nodiscard]] std::unique_ptr<comm::Communicator> make_nccl_communicator(comm::Communicator& host, int device) const;
 
-  /// The same over host memory and `host`, for ranks that share a GPU.
+  /// Collective over `host`: a communicator of the same ranks over host memory and `host`, for ranks that share a GPU.
   [[nodiscard]] std::unique_ptr<comm::Communicator> make_staged_communicator(comm::Communicator& host,
                                                                              int device) const;
 

@@ -73,7 +73,7 @@ class SigmaTable {
 
 /// A point of ddpm, of which α = 1.
 NoisePoint exploding(double timestep, double sigma) { return {.timestep = timestep, .alpha = 1.0, .sigma = sigma}; }
-/// The same level with α² + σ² = 1.
+/// The level of `point` with α² + σ² = 1.
 NoisePoint preserving(const NoisePoint& point) {
   const double s = std::hypot(1.0, point.sigma);
   return {.timestep = point.timestep, .alpha = 1.0 / s, .sigma = point.sigma / s};

@@ -14,7 +14,7 @@ namespace ddpm::diffusion {
 struct NoiseGrid {
   std::vector<NoisePoint> points;
   double start = 1.0;  ///< deviation of the noise that sampling starts from
-  /// Those of all points but the last.
+  /// The timesteps of all points but the last.
   [[nodiscard]] std::vector<double> timesteps() const;
 };
 

@@ -73,7 +73,7 @@ const SamplerKind& kind_of(SamplerType type) {
   return *kind;
 }
 
-/// Those that can do what `able` asks.
+/// The names of the samplers that can do what `able` asks.
 std::string names_where(const std::function<bool(const SamplerKind&)>& able) {
   std::vector<std::string_view> names;
   for (const SamplerKind& kind : kSamplers) {

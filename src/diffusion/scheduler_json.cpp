@@ -56,13 +56,13 @@ constexpr auto kEdmClasses = std::to_array<std::string_view>({"EDMEuler", "EDMDP
 constexpr auto kFlowClasses =
     std::to_array<std::string_view>({"FlowMatchEulerDiscrete", "FlowMatchHeunDiscrete", "FlowMatchLCM"});
 
-/// Those of the process of DDPMScheduler that go through noise levels σ without bound, and scale what a network is
+/// Schedulers of the process of DDPMScheduler that go through noise levels σ without bound, and scale what a network is
 /// shown.
 constexpr auto kScalingClasses =
     std::to_array<std::string_view>({"DPMSolverSDE", "EulerDiscrete", "EulerAncestralDiscrete", "HeunDiscrete",
                                      "KDPM2Discrete", "KDPM2AncestralDiscrete", "LMSDiscrete"});
 
-/// Those whose steps diffusers' DDPMPipeline cannot take, since they have no argument for its generator.
+/// Schedulers whose steps diffusers' DDPMPipeline cannot take, since they have no argument for its generator.
 constexpr auto kClassesWithoutGenerator = std::to_array<std::string_view>(
     {"PNDM", "DEISMultistep", "UniPCMultistep", "HeunDiscrete", "KDPM2Discrete", "LMSDiscrete"});
 

@@ -13,7 +13,7 @@ namespace ddpm::engine {
 struct Progress {
   int64_t step = 0;             ///< attempted optimizer steps, those skipped for overflow included
   int64_t applied_updates = 0;  ///< steps that changed the weights: counts for Adam, learning rate and EMA
-  /// Those that moving averages have seen; they see those of islands at outer steps.
+  /// Updates that moving averages have seen; of islands' updates they see the outer steps.
   int64_t averaged_updates = 0;
   int64_t images_seen = 0;  ///< or whatever the batch is counted in
   optim::LossScaleState scaler;

@@ -16,7 +16,7 @@ namespace ddpm::eval {
 
 class Distribution {
  public:
-  /// The same `centre` of all that is shared.
+  /// Distributions whose sums are added up have one `centre`.
   explicit Distribution(double centre) : centre_(centre) {}
 
   /// Adds the valid ones, which are finite.

@@ -43,7 +43,7 @@ struct Memorisation {
 inline constexpr int64_t kOwnNeighbours = 2000;
 
 /// `samples` are [N, D] in float32, and `held_out` [V, D], with V above 1, or undefined. `train` has 2 rows at least.
-/// The same bits on any number of ranks. Collective.
+/// The result has the same bits on any number of ranks. Collective.
 Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples, const Rows& train,
                             const at::Tensor& held_out, const base::ProgressReport& progress = {});
 

@@ -20,7 +20,7 @@ class PictureFolder {
   static PictureFolder open(comm::Communicator& comm, const base::Path& path);
 
   [[nodiscard]] int64_t size() const { return source_->size(); }
-  /// Those of the first picture.
+  /// The sides of the first picture.
   [[nodiscard]] int64_t height() const { return height_; }
   [[nodiscard]] int64_t width() const { return width_; }
   /// 1 or 3; pictures are read with 3 until it is set.

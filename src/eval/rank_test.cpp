@@ -109,7 +109,7 @@ void add_rank_test(std::vector<Metric>& metrics, std::size_t first, double p_val
     row.variable = share.variable;
     row.estimate = share.estimate;
   }
-  // Without scatter, as where the truth lies beyond all members everywhere, any deviation is no chance.
+  // Without scatter, as where the truth lies beyond all members everywhere, any deviation is more than chance.
   row.estimate.value = away == 0.0 ? 0.0 : (ranks - 1.0) * away / errors;
   row.estimate.standard_error = row.estimate.low = row.estimate.high = std::nan("");
   row.estimate.method = Method::none;

@@ -172,7 +172,7 @@ Metric& Metric::against(double exact, double exact_error) {
   const double alike = kRounding * std::abs(estimate.value);
   const double error = std::hypot(estimate.standard_error > alike ? estimate.standard_error : 0.0, exact_error);
   if (error > 0.0) sigmas = (estimate.value - exact) / error;
-  // Samples that are all alike have no error, and an exact value that they miss is no chance.
+  // Samples that are all alike have no error, and an exact value that they miss is missed by more than chance.
   const double off = std::abs(estimate.value - exact);
   if (error == 0.0 && off > kExactAccuracy * std::max(1.0, std::abs(exact)))
     sigmas = std::copysign(HUGE_VAL, estimate.value - exact);

@@ -34,7 +34,7 @@ class Theory {
   Theory& operator=(const Theory&) = delete;
   virtual ~Theory() = default;
 
-  /// Those of the sets that `ddpm data generate` makes, with their transforms.
+  /// The variables of the sets that `ddpm data generate` makes, with their transforms.
   [[nodiscard]] virtual std::vector<data::Variable> variables() const = 0;
   /// On which scale measure() wants its values.
   [[nodiscard]] virtual Scale scale() const { return Scale::stored; }
@@ -65,7 +65,7 @@ std::unique_ptr<Theory> make_grf(const TheoryName& name, const Lattice& lattice)
 Row row_of_mean(const std::string& name, std::size_t place);
 /// Gives the row its exact value, by which two models are compared, too.
 Row with_exact(Row row, double exact);
-/// The same with what the value tends to on an infinite lattice.
+/// Gives the row its exact value and `limit`, which that tends to on an infinite lattice.
 Row with_exact(Row row, double exact, double limit);
 
 }  // namespace ddpm::eval

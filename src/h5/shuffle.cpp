@@ -36,7 +36,7 @@ inline void turn_bits_of(const std::byte* in, std::size_t n, std::size_t bytes, 
   for (std::size_t i = 0; i < 8; ++i) std::memcpy(out + i * n, &rows[i], bytes);
 }
 
-/// The same of rows of n bytes.
+/// Turns the bits of rows of n bytes.
 void turn_bits(const std::byte* in, std::size_t n, std::byte* out) {
   constexpr std::size_t kLane = sizeof(Lane);
   std::size_t done = 0;

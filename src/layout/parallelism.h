@@ -70,9 +70,9 @@ std::string islands_refusal(const Parallelism& parallelism, int64_t ranks);
 /// Why no micro-batch would let the ranks have equal shares of a batch; "" where one does, and where tiles, parts and
 /// stages do not divide the ranks, which is another refusal.
 std::string uneven_batch(const Parallelism& parallelism, int64_t ranks);
-/// What a run is told whose ZeRO stage shares nothing, since its ranks see the same images: "" where there is no such.
+/// What a run is told whose ZeRO stage shares nothing, since its ranks see the same images: "" for any other run.
 std::string state_of_one(const Parallelism& parallelism, int64_t ranks);
-/// What a run is told that has parallel.sync_every and one island: "" where there is no such.
+/// What a run is told that has parallel.sync_every and one island: "" for any other run.
 std::string island_of_one(const Parallelism& parallelism, int64_t ranks);
 /// Both of these, as far as there is something to tell.
 std::vector<std::string> warnings(const Parallelism& parallelism, int64_t ranks);

@@ -36,7 +36,7 @@ class Tiling {
   [[nodiscard]] int64_t inner() const;
   /// A tile's pixels along an axis.
   [[nodiscard]] Range pixels(int64_t tile, std::size_t axis) const;
-  /// Those along all axes; none where there is one tile.
+  /// A tile's pixels along all axes; none where there is one tile.
   [[nodiscard]] std::vector<Range> cut_pixels(int64_t tile) const;
 
  private:

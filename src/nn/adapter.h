@@ -53,7 +53,8 @@ class AdaptableLayer {
   AdaptableLayer(Kind kind, Parameter weight) : kind_(kind), weight_(std::move(weight)) {}
   ~AdaptableLayer() = default;
 
-  /// Those of a forward pass that multiplies the layer's weight, and its adapter's, with so many pixels or rows.
+  /// The operations of a forward pass that multiplies the layer's weight, and its adapter's, with so many pixels or
+  /// rows.
   [[nodiscard]] Operations operations_of(double rows) const;
 
   Kind kind_;

@@ -153,7 +153,7 @@ GroupNorm::GroupNorm(const std::string& prefix, int64_t channels, const GroupNor
       weight_(weight_of(prefix, {channels}, Init::ones(), cut)),
       bias_(bias_of(prefix, channels, Init::zeros(), cut)) {}
 
-/// Those of the groups that are here.
+/// The options of the groups that are here.
 GroupNormOptions GroupNorm::options_here() const {
   GroupNormOptions here = options_;
   here.groups /= weight_.split.parts;

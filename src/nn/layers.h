@@ -1,5 +1,5 @@
 // The layers that own parameters. Each is its parameters and one forward(); names are prefix + ".weight", ".bias".
-// Those that multiply matrices count their operations, from which those of units and models follow. record() describes
+// Layers that multiply matrices count their operations, from which those of units and models follow. record() describes
 // forward() as operations of a graph.
 #pragma once
 

@@ -27,7 +27,7 @@ struct Halo {
   at::Tensor x;  ///< [..., before + extent + after, ...] if attached, otherwise the input itself
   bool attached = false;
 };
-/// The same along several axes.
+/// An input with halos along several axes.
 struct Halos {
   at::Tensor x;
   std::vector<bool> attached;  ///< along each

@@ -31,7 +31,7 @@ class EventWriter {
 
   /// Writes one event with all `scalars` and flushes it to the operating system.
   void write(int64_t step, std::span<const Scalar> scalars);
-  /// The same with pictures.
+  /// Writes one event with all `pictures` and flushes it to the operating system.
   void write(int64_t step, std::span<const Picture> pictures);
   /// Writes what the run is configured with: its hyperparameters, under the name `run`, and `markdown` as a text. They
   /// belong to the first step of this start, so that a later start from the same checkpoint takes their place.

@@ -66,7 +66,7 @@ struct Metric {
 std::span<const Metric> metric_table();
 
 /// Why `name` cannot be one of StepMetrics::own, as the end of a sentence; "" if it can: letters, digits and _ - . / of
-/// which the first is no dot or slash, at most 128, and no key of the table.
+/// which the first is neither a dot nor a slash, at most 128, and not a key of the table.
 std::string own_name_problem(std::string_view name);
 
 /// The table as Markdown: docs/running.md holds it.

@@ -163,7 +163,7 @@ train::Config uncut(const train::Config& config, const data::ImageFormat& image,
   return asked;
 }
 
-/// Those meshes that `asked`, which is uncut, can be trained on with its own activation checkpointing. Throws
+/// The meshes that `asked`, which is uncut, can be trained on with its own activation checkpointing. Throws
 /// ConfigError where there is none, for the reason that the first one has, which cuts nothing.
 std::vector<PlannedMesh> meshes_of(train::Config asked, const Searched& searched) {
   std::vector<PlannedMesh> meshes;

@@ -133,6 +133,26 @@ double fill_seconds(const ModelSizes& model, const Arrangement& a, const Machine
   return static_cast<double>(a.parallelism.pipeline_size - 1) * seconds_of(hop, machine);
 }
 
+/// Adds what the tiles of an image send each other.
+void add_tiles(const ModelSizes& model, const Arrangement& a, std::vector<Traffic>& lines) {
+  const Group tiles = group_along(a, layout::Axis::spatial);
+  const auto per_step = [&](int64_t bytes) {
+    return a.accumulation_steps() * bytes * a.parallelism.micro_size / model.activation_images;
+  };
+  lines.push_back({.kind = CollectiveKind::exchange,
+                   .what = "borders of tiles",
+                   .group = tiles,
+                   .calls = a.accumulation_steps() * model.border_messages,
+                   .buffer_bytes = per_step(model.border_bytes),
+                   .hidden_by_forward = true,
+                   .hidden_by_backward = true});
+  lines.push_back({.kind = CollectiveKind::exchange,
+                   .what = "other pixels of tiles",
+                   .group = tiles,
+                   .calls = a.accumulation_steps() * (model.tile_messages - model.border_messages),
+                   .buffer_bytes = per_step(model.tile_bytes - model.border_bytes)});
+}
+
 }  // namespace
 
 int64_t Traffic::sent_bytes() const {
@@ -159,24 +179,7 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
   } else {
     lines = sharded_traffic(v, a);
   }
-  if (a.parallelism.tiles > 1) {
-    const Group tiles = group_along(a, layout::Axis::spatial);
-    const auto per_step = [&](int64_t bytes) {
-      return a.accumulation_steps() * bytes * a.parallelism.micro_size / model.activation_images;
-    };
-    lines.push_back({.kind = CollectiveKind::exchange,
-                     .what = "borders of tiles",
-                     .group = tiles,
-                     .calls = a.accumulation_steps() * model.border_messages,
-                     .buffer_bytes = per_step(model.border_bytes),
-                     .hidden_by_forward = true,
-                     .hidden_by_backward = true});
-    lines.push_back({.kind = CollectiveKind::exchange,
-                     .what = "other pixels of tiles",
-                     .group = tiles,
-                     .calls = a.accumulation_steps() * (model.tile_messages - model.border_messages),
-                     .buffer_bytes = per_step(model.tile_bytes - model.border_bytes)});
-  }
+  if (a.parallelism.tiles > 1) add_tiles(model, a, lines);
   if (a.islands() > 0) {
     lines.push_back(
         {.kind = CollectiveKind::all_reduce,

@@ -24,7 +24,7 @@ struct CheckpointFacts {
   int64_t bytes = 0;
   double written = 0.0;      ///< seconds since 1970, by the clock that stamps the folder's files
   std::string problem = {};  ///< "": all files are there, with the sizes that the manifest says
-  bool newer = false;        ///< the problem is a format of a later version: it is no damage
+  bool newer = false;        ///< the problem is a format of a later version: it is not damage
 };
 
 /// A picture of samples that was written during training.

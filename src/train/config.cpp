@@ -123,7 +123,7 @@ void validate_augmentation(const Config& c) {
   }
 }
 
-/// A hub takes no card whose base_model is no name of a model.
+/// A hub refuses a card whose base_model is not the name of a model.
 void validate_card(const Config& c) {
   const std::string& name = c.card.base_model;
   if (name.empty()) return;

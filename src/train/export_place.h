@@ -16,7 +16,7 @@ constexpr auto names_of(ExportFormat /*type*/) {
   return std::to_array<std::string_view>({"diffusers", "torchscript", "onnx", "peft"});
 }
 
-/// All throw OutputError. The output is in a folder that exists, and is no symbolic link.
+/// All throw OutputError. The output is in a folder that exists, and is not a symbolic link.
 void expect_place(const base::FileSystem& files, const base::Path& output);
 /// Nothing lies there but what an earlier export has written.
 void expect_free(const base::FileSystem& files, ExportFormat format, const base::Path& output);

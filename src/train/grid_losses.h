@@ -14,8 +14,8 @@ namespace ddpm::train {
 /// appear once.
 observe::NamedValues losses_by_level(const at::Tensor& losses, const diffusion::DiffusionConfig& config);
 
-/// Those of each channel, by the names of the variables of `images`, where there are several and they are no pictures;
-/// otherwise nothing.
+/// The means of `losses` for each channel, by the names of the variables of `images`, where there are several and they
+/// are no pictures; otherwise nothing.
 observe::NamedValues losses_by_variable(const at::Tensor& losses, const data::Field& images);
 
 }  // namespace ddpm::train

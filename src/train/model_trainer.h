@@ -57,7 +57,8 @@ struct MicroBatchPosition {
   int64_t count = 0;
 };
 
-/// Every function is collective: all ranks call it, in the same order.
+/// A function is collective unless it says otherwise or returns what is known already: all ranks call it, in the same
+/// order.
 class ModelTrainer {
  public:
   /// Takes over the model's tensors: initial values are those of rank 0. The configuration, `runtime` and whatever

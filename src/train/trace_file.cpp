@@ -44,7 +44,7 @@ std::string events_of(const std::vector<base::Trace::Span>& spans, int rank, con
       text += fmt::format(",\n{{{},\"ph\":\"X\",\"ts\":{:.3f},\"dur\":{:.3f}}}", common, begin, length);
       continue;
     }
-    // Those that may overlap each other are asynchronous events, each of its own id.
+    // Transfers may overlap each other, so they are asynchronous events, each of its own id.
     const std::string id = fmt::format("{}-{}", rank, number++);
     text += fmt::format(",\n{{{},\"ph\":\"b\",\"id\":\"{}\",\"ts\":{:.3f}}}", common, id, begin);
     text += fmt::format(",\n{{{},\"ph\":\"e\",\"id\":\"{}\",\"ts\":{:.3f}}}", common, id, begin + length);

@@ -108,9 +108,15 @@ TEST(DatasetInfo, VersionOneHadNoListOfFields) {
   EXPECT_EQ(parse_dataset_info(text, "dataset.json"), wanted);
 }
 
-TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
-  using Edit = void (*)(OrderedJson&);
-  const std::vector<std::pair<Edit, std::string>> cases = {
+using Edit = void (*)(OrderedJson&);
+using Forgeries = std::vector<std::pair<Edit, std::string>>;
+
+void expect_refused(const Forgeries& cases) {
+  for (const auto& [edit, reason] : cases) EXPECT_THAT(refusal(forged(edit)), HasSubstr(reason));
+}
+
+TEST(DatasetInfo, ShardsThatCannotBeAreRefusedEvenWithAFittingChecksum) {
+  expect_refused({
       {[](OrderedJson& j) { j["shards"][0]["file"] = "../secret.h5"; }, "a plain file name is wanted"},
       {[](OrderedJson& j) { j["shards"][0]["file"] = "/etc/passwd"; }, "a plain file name is wanted"},
       {[](OrderedJson& j) { j["shards"][0]["file"] = ".."; }, "a plain file name is wanted"},
@@ -140,6 +146,11 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
          j["class_names"] = {1, 2};
        },
        "an array of texts is wanted"},
+  });
+}
+
+TEST(DatasetInfo, FieldsThatCannotBeAreRefusedEvenWithAFittingChecksum) {
+  expect_refused({
       {[](OrderedJson& j) { j["fields"][0]["role"] = "mask"; }, "masks are [4, 3, 2] of float32 with 2 variables"},
       {[](OrderedJson& j) { j["fields"].erase(0); }, "no field has the role image"},
       {[](OrderedJson& j) { j["fields"].erase(1); }, "\"fields\" says another thing of images or labels"},
@@ -182,8 +193,7 @@ TEST(DatasetInfo, WhatCannotBeIsRefusedEvenWithAFittingChecksum) {
       {[](OrderedJson& j) { j["version"] = 1; }, "unknown key 'fields'"},
       {[](OrderedJson& j) { j["extra"] = 1; }, "unknown key 'extra'"},
       {[](OrderedJson& j) { j.erase("has_labels"); }, "key 'has_labels' is missing"},
-  };
-  for (const auto& [edit, reason] : cases) EXPECT_THAT(refusal(forged(edit)), HasSubstr(reason));
+  });
 }
 
 TEST(DatasetInfo, AFolderWithoutADescriptionIsRefused) {

@@ -46,8 +46,9 @@ inline void write_old_file(const base::Path& path) {
   H5Fclose(file);
 }
 
-/// The same, and besides: /condition of float32 in one piece, most significant byte first and more than one block of
-/// digests long, /labels of int16, which have to be converted, and in a group text, which only HDF5 reads.
+/// Writes what write_old_file() does, and besides: /condition of float32 in one piece, most significant byte first and
+/// more than one block of digests long, /labels of int16, which have to be converted, and in a group text, which only
+/// HDF5 reads.
 inline void write_packed_file(const base::Path& path) {
   write_old_file(path);
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);

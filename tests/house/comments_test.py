@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no comment begins with "Of", which leaves out what it is about.
+"""Checks that no comment begins with "Of", "Those" or "The same", which leave out what it is about.
 
     comments_test.py ROOT
 
@@ -13,17 +13,24 @@ from pathlib import Path
 
 from include_edges import SUFFIXES
 
-HEADLESS = re.compile(r"//[/!]?<? ?Of\b")
+OF = re.compile(r"//[/!]?<? ?Of\b")
+LIKE_BEFORE = re.compile(r"//[/!]?<? ?(Those|The same)\b")  # as the first words of a comment; a line may begin so
+COMMENT = re.compile(r"\s*//")
 
 
 def headless(text):
     """The numbers of the lines that the check refuses."""
-    return [number for number, line in enumerate(text.splitlines(), 1) if HEADLESS.search(line)]
+    lines = text.splitlines()
+    return [number for number, (before, line) in enumerate(zip(["", *lines], lines), 1)
+            if OF.search(line) or (LIKE_BEFORE.search(line) and not COMMENT.match(before))]
 
 
 class Check(unittest.TestCase):
     def test_a_comment_that_begins_with_of_is_found(self):
         self.assertEqual(headless("/// Of each row.\nint a;  // of b\nint b;  ///< Of c.\n// Often.\n"), [1, 3])
+
+    def test_a_comment_that_needs_the_one_before_is_found(self):
+        self.assertEqual(headless("/// Those of a.\nint a;\n/// The same.\nint b;\n// All of\n// The same bits.\n"), [1, 3])
 
 
 def main():
@@ -33,7 +40,7 @@ def main():
     files = sorted(p for folder in ("src", "tests", "examples") for p in (root / folder).rglob("*") if p.suffix in SUFFIXES)
     found = [f"{path}:{line}" for path in files for line in headless(path.read_text(encoding="utf-8"))]
     if found:
-        sys.exit("\n".join(f'{place}: the comment begins with "Of"; it is to say what is of that' for place in found))
+        sys.exit("\n".join(f'{place}: the comment begins with "Of", "Those" or "The same"; it is to say of what it speaks' for place in found))
     unittest.main(argv=sys.argv[:1], verbosity=2)
 
 

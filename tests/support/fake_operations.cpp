@@ -33,7 +33,7 @@ Range range_of(const at::Tensor& tensor, bool writes) {
   return {tensor.const_data_ptr(), static_cast<std::size_t>((last + 1)) * tensor.element_size(), writes};
 }
 
-/// The same memory as a tensor of the CPU.
+/// The memory of a device's tensor as a tensor of the CPU.
 at::Tensor on_host(const at::Tensor& tensor) {
   const at::TensorOptions options(tensor.scalar_type());
   if (tensor.numel() == 0) return at::empty_strided(tensor.sizes(), tensor.strides(), options);

@@ -58,7 +58,7 @@ class Appender {
     comm::agree(comm_, [&] { expect_shards(options_.shards); });
     std::optional<base::SoleWriter> sole;  // set on rank 0
     const std::string text = comm::agree_on_root(comm_, [&] {
-      static_cast<void>(read_dataset_info(folder_));  // says what is wrong with a folder that is no dataset
+      static_cast<void>(read_dataset_info(folder_));  // says what is wrong with a folder that is not a dataset
       sole.emplace(files_, folder_ / kDescriptionFile);
       const DatasetInfo info = read_dataset_info(folder_);  // as nobody else changes it any more
       clear_leftovers(info);

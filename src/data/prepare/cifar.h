@@ -30,7 +30,7 @@ RecordFile look_at_cifar(const base::Path& path, Cifar kind, bool with_labels);
 /// file.
 std::vector<std::string> parse_cifar_names(std::string_view text, Cifar kind, const std::string& origin);
 
-/// Those of `folder`'s batches.meta.txt or fine_label_names.txt; empty where there is no such file.
+/// The class names of `folder`'s batches.meta.txt or fine_label_names.txt; empty where there is no such file.
 std::vector<std::string> cifar_class_names(const base::Path& folder, Cifar kind);
 
 }  // namespace ddpm::data::prepare

@@ -13,7 +13,7 @@ namespace ddpm::nn {
 /// The softmax is float32 whatever the dtype.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads);
 
-/// The same without gradients, for what is drawn. In bfloat16 it is faster on processors that multiply tiles of it
+/// attention() without gradients, for what is drawn. In bfloat16 it is faster on processors that multiply tiles of it
 /// (AMX), with other bits: probabilities are rounded to bfloat16 too, which makes the error of random data 2.2e-3 of
 /// the result's root mean square, where rounding the result alone gives 1.7e-3.
 at::Tensor attention_inference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads);

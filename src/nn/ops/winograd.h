@@ -38,7 +38,7 @@ WinogradWeights winograd_weights(const at::Tensor& weight, const at::Tensor& bia
 /// has no gradient.
 at::Tensor winograd_inference(const at::Tensor& x, const WinogradWeights& weights, bool repeated);
 
-/// The same with gradients of all three, without second derivatives; bias may be undefined.
+/// The convolution with gradients of x, weight and bias, without second derivatives; bias may be undefined.
 at::Tensor winograd_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 /// The gradients of x, weight and bias from that of the result, of those that are wanted.

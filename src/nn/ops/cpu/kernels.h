@@ -37,9 +37,9 @@ struct GroupNormKernels {
   void (*add)(const T* a, const T* b, int64_t values, T* sum);
   /// sums[0][c] = Σ (x - origin[c]), sums[1][c] = Σ (x - origin[c])², rows of `channels`.
   void (*moments)(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums);
-  /// The same in float64 throughout, at twice the time. Another order of pixels changes these sums by float64's
-  /// rounding alone, so that what follows from them has the same float32 value, unless it lies that near to where
-  /// float32 rounds the other way: one of some 10^7.
+  /// The sums of `moments` in float64 throughout, at twice the time. Another order of pixels changes these sums by
+  /// float64's rounding alone, so that what follows from them has the same float32 value, unless it lies that near to
+  /// where float32 rounds the other way: one of some 10^7.
   void (*moments_in_any_order)(const T* x, int64_t pixels, int64_t channels, const float* origin, double* sums);
   /// y = u, or u · sigmoid(u) with `silu`
   void (*normalise)(const T* x, int64_t pixels, int64_t channels, NormCoefficients u, bool silu, T* y);

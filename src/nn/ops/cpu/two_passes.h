@@ -60,7 +60,7 @@ void run_two_passes(const Slabs& slabs, Pass& pass) {
   }
 }
 
-/// The same where the images' sums meet those of other ranks: `between` is called once, after all first passes.
+/// Runs both passes where the images' sums meet those of other ranks: `between` is called once, after all first passes.
 template <typename Pass, typename Between>
 void run_two_passes(const Slabs& slabs, Pass& pass, const Between& between) {
   const int64_t count = slabs.per_image();
