@@ -5,12 +5,12 @@
 #include <limits>
 
 #include "base/clock.h"
+#include "comm/message_tags.h"
 
 namespace ddpm::comm {
 namespace {
 
 constexpr int kQuestions = 16;
-constexpr int kTag = 11;
 
 ClockOffset ask_time(Communicator& comm, int other, double (*clock)()) {
   ClockOffset best{.offset_s = 0.0, .uncertainty_s = std::numeric_limits<double>::max()};
@@ -18,8 +18,8 @@ ClockOffset ask_time(Communicator& comm, int other, double (*clock)()) {
     double theirs = 0.0;
     const double asked = clock();
     const auto start = base::Clock::now();
-    comm.send({&theirs, 1, base::DType::f64}, other, kTag).wait();
-    comm.receive({&theirs, 1, base::DType::f64}, other, kTag).wait();
+    comm.send({&theirs, 1, base::DType::f64}, other, tags::kClock).wait();
+    comm.receive({&theirs, 1, base::DType::f64}, other, tags::kClock).wait();
     const double waited = base::seconds_since(start);
     if (waited / 2.0 < best.uncertainty_s) best = {theirs - (asked + waited / 2.0), waited / 2.0};
   }
@@ -29,9 +29,9 @@ ClockOffset ask_time(Communicator& comm, int other, double (*clock)()) {
 void tell_time(Communicator& comm, double (*clock)()) {
   for (int i = 0; i < kQuestions; ++i) {
     double value = 0.0;
-    comm.receive({&value, 1, base::DType::f64}, 0, kTag).wait();
+    comm.receive({&value, 1, base::DType::f64}, 0, tags::kClock).wait();
     value = clock();
-    comm.send({&value, 1, base::DType::f64}, 0, kTag).wait();
+    comm.send({&value, 1, base::DType::f64}, 0, tags::kClock).wait();
   }
 }
 

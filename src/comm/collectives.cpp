@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "comm/message_tags.h"
+
 namespace ddpm::comm {
 namespace {
 
@@ -28,9 +30,6 @@ std::optional<Failure> failure_of(const std::function<void()>& work) {
     return Failure{static_cast<int64_t>(base::ExitCode::bug), "an exception of unknown type"};
   }
 }
-
-/// Tag of the messages of gather(), the last one below those of rings (MpiCommunicator::kFirstRingTag).
-constexpr int kGatherTag = 16383;
 
 Buffer buffer_of(std::string& text) { return {text.data(), static_cast<int64_t>(text.size()), base::DType::u8}; }
 
@@ -100,7 +99,7 @@ std::vector<std::string> all_gather(Communicator& comm, const std::string& text)
 std::vector<std::string> gather(Communicator& comm, std::string text, int root) {
   const std::vector<int64_t> lengths = lengths_of(comm, text);
   if (comm.rank() != root) {
-    if (!text.empty()) comm.send(buffer_of(text), root, kGatherTag).wait();
+    if (!text.empty()) comm.send(buffer_of(text), root, tags::kGathered).wait();
     return {};
   }
   std::vector<std::string> texts(lengths.size());
@@ -108,7 +107,7 @@ std::vector<std::string> gather(Communicator& comm, std::string text, int root) 
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (static_cast<int>(rank) == root || lengths[rank] == 0) continue;
     texts[rank].resize(static_cast<std::size_t>(lengths[rank]));
-    messages.push_back(comm.receive(buffer_of(texts[rank]), static_cast<int>(rank), kGatherTag));
+    messages.push_back(comm.receive(buffer_of(texts[rank]), static_cast<int>(rank), tags::kGathered));
   }
   for (Work& message : messages) message.wait();
   texts[static_cast<std::size_t>(root)] = std::move(text);

@@ -15,6 +15,7 @@
 #include "base/pulse.h"
 #include "base/terminal.h"
 #include "comm/collectives.h"
+#include "comm/message_tags.h"
 #include "denoise/denoising_loss.h"
 #include "denoise/mean_model.h"
 #include "denoise/model_inputs.h"
@@ -28,8 +29,6 @@
 
 namespace ddpm::denoise {
 namespace {
-
-constexpr int kImageTag = 1;
 
 // What models must share, in the words of their config.json: all that is compared.
 std::string images_text(const nn::UNet2DConfig& model) {
@@ -240,7 +239,7 @@ void expect_finite(const at::Tensor& images, int64_t first) {
 void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, const layout::DealtBatches& batches,
                    int64_t round, const at::Tensor& images, const ImageSink& sink) {
   if (world.rank() != 0 && images.defined()) {
-    world.send({images.const_data_ptr<float>(), images.numel(), base::DType::f32}, 0, kImageTag).wait();
+    world.send({images.const_data_ptr<float>(), images.numel(), base::DType::f32}, 0, comm::tags::kImages).wait();
   }
   std::vector<std::pair<int64_t, at::Tensor>> received;
   for (std::size_t dealt = 0; world.rank() == 0 && dealt < ranks.size(); ++dealt) {
@@ -251,7 +250,7 @@ void collect_round(comm::Communicator& world, std::span<const int64_t> ranks, co
       part = at::empty({theirs.size(), images.size(1), images.size(2), images.size(3)}, at::kFloat);
       world
           .receive({part.mutable_data_ptr<float>(), part.numel(), base::DType::f32}, static_cast<int>(ranks[dealt]),
-                   kImageTag)
+                   comm::tags::kImages)
           .wait();
     }
     received.emplace_back(theirs.begin, part);

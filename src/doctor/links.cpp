@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "comm/collectives.h"
+#include "comm/message_tags.h"
 #include "doctor/tournament.h"
 
 namespace ddpm::doctor {
@@ -13,8 +14,6 @@ namespace {
 
 constexpr int kSmallMessages = 20;
 constexpr int kLargeMessages = 4;
-constexpr int kTag = 7;
-
 /// Returns half of the shortest time of `repeats` trips of `bytes` to `other` and back, after one that warms up.
 /// `first` sends first.
 double one_way(comm::Communicator& comm, int other, bool first, std::vector<std::byte>& bytes, int repeats) {
@@ -23,11 +22,11 @@ double one_way(comm::Communicator& comm, int other, bool first, std::vector<std:
   for (int i = 0; i <= repeats; ++i) {
     const auto start = base::Clock::now();
     if (first) {
-      comm.send(buffer, other, kTag).wait();
-      comm.receive(buffer, other, kTag).wait();
+      comm.send(buffer, other, comm::tags::kLink).wait();
+      comm.receive(buffer, other, comm::tags::kLink).wait();
     } else {
-      comm.receive(buffer, other, kTag).wait();
-      comm.send(buffer, other, kTag).wait();
+      comm.receive(buffer, other, comm::tags::kLink).wait();
+      comm.send(buffer, other, comm::tags::kLink).wait();
     }
     const double seconds = base::seconds_since(start);
     if (i > 0) best = std::min(best, seconds / 2.0);

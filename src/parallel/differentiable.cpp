@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "comm/message_tags.h"
 #include "nn/ops/remembered.h"
 #include "parallel/tensor_buffer.h"
 
@@ -114,10 +115,6 @@ struct Gather : Function<Gather> {
 
 // Margins ----------------------------------------------------------------------------------------------------------
 
-// Tags of messages, which way along the axis.
-constexpr int kForward = 0;
-constexpr int kBackward = 1;
-
 struct MarginPlan {
   std::vector<Side> sides;
   comm::Communicator* ranks;
@@ -146,10 +143,10 @@ struct Messages {
     const auto receive = [&](const at::Tensor& t, int64_t rank, int tag) {
       if (rank >= 0 && t.numel() > 0) receives.push_back({message_into(t), static_cast<int>(rank), tag});
     };
-    send(to_after, neighbours.after, kForward);
-    send(to_before, neighbours.before, kBackward);
-    receive(from_before, neighbours.before, kForward);
-    receive(from_after, neighbours.after, kBackward);
+    send(to_after, neighbours.after, comm::tags::kMarginForward);
+    send(to_before, neighbours.before, comm::tags::kMarginBackward);
+    receive(from_before, neighbours.before, comm::tags::kMarginForward);
+    receive(from_after, neighbours.after, comm::tags::kMarginBackward);
     ranks.exchange(sends, receives).wait();
   }
 };

@@ -8,12 +8,10 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/check.h"
+#include "comm/message_tags.h"
 
 namespace ddpm::parallel {
 namespace {
-
-constexpr int kStateTag = 3;
-constexpr int kAnswerTag = 4;
 
 /// Activations travel as they lie in memory, channels last.
 at::MemoryFormat format_of(std::size_t dimensions) {
@@ -98,7 +96,7 @@ PipelineStage::Arrival PipelineStage::inputs(const StageFlow& flow) {
     arrival.tensors.push_back(memory_for(value));
     messages.push_back({value.stage, arrival.tensors.back()});
   }
-  arrival.number = forward_.receive(messages, kStateTag);
+  arrival.number = forward_.receive(messages, comm::tags::kActivations);
   return arrival;
 }
 
@@ -110,7 +108,7 @@ PipelineStage::Arrival PipelineStage::gradients(const StageFlow& flow) {
     arrival.tensors.push_back(memory_for(value));
     messages.push_back({value.stage, arrival.tensors.back()});
   }
-  arrival.number = backward_.receive(messages, kStateTag);
+  arrival.number = backward_.receive(messages, comm::tags::kActivations);
   return arrival;
 }
 
@@ -141,7 +139,7 @@ void PipelineStage::give(nn::UnitState& state, Pass& pass) {
     pass.given.push_back(tensor);
     messages.push_back({value.stage, as_sent(tensor)});
   }
-  forward_.send(messages, kStateTag);
+  forward_.send(messages, comm::tags::kActivations);
   if (backwards_left_ > 0 && looks_ahead_ && !next_backward_) next_backward_ = gradients(*pass.flow);
 }
 
@@ -174,7 +172,7 @@ void PipelineStage::backward(const at::Tensor& objective) {
     const at::Tensor& gradient = pass.received[i].grad();
     messages.push_back({value.stage, gradient.defined() ? as_sent(gradient) : memory_for(value).zero_()});
   }
-  backward_.send(messages, kStateTag);
+  backward_.send(messages, comm::tags::kActivations);
 }
 
 at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tensor& images) {
@@ -183,13 +181,13 @@ at::Tensor PipelineStage::shared_answer(const at::Tensor& answer, const at::Tens
     at::Tensor shared = at::empty({images.size(0), shapes_.config().out_channels, images.size(2), images.size(3)},
                                   at::TensorOptions(at::kFloat).device(device_));
     const StageMessage message{last, shared};
-    forward_.wait_for(forward_.receive({&message, 1}, kAnswerTag));
+    forward_.wait_for(forward_.receive({&message, 1}, comm::tags::kAnswer));
     return shared;
   }
   at::Tensor shared = answer.contiguous();
   std::vector<StageMessage> messages;
   for (int64_t stage = 0; stage < last; ++stage) messages.push_back({stage, shared});
-  forward_.send(messages, kAnswerTag);
+  forward_.send(messages, comm::tags::kAnswer);
   return shared;
 }
 

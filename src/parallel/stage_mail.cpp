@@ -5,13 +5,13 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
+#include "comm/message_tags.h"
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
 namespace {
 
 constexpr int64_t kNothing = -1;  // Before all numbers of transfers: it is waited for already.
-constexpr int kConnectTag = 5;
 
 }  // namespace
 
@@ -32,8 +32,8 @@ void StageMail::connect(int own, at::Device device) {
     std::vector<comm::Incoming> in;
     for (int from = 0; std::cmp_less(from, to_.size()); ++from) {
       if (from == to) continue;
-      if (own == to) in.push_back({message_into(byte_of(from)), from, kConnectTag});
-      if (own == from) out.push_back({message_of(byte_of(from)), to, kConnectTag});
+      if (own == to) in.push_back({message_into(byte_of(from)), from, comm::tags::kConnect});
+      if (own == from) out.push_back({message_of(byte_of(from)), to, comm::tags::kConnect});
     }
     to_[static_cast<std::size_t>(to)].ranks->exchange(out, in).wait();
   }

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "base/check.h"
+#include "comm/message_tags.h"
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
@@ -31,7 +32,9 @@ class QueuedTrade final : public nn::Trade {
 nn::Offset opposite(const nn::Offset& offset) { return {-offset[0], -offset[1], -offset[2]}; }
 
 /// Tells the pieces apart that one rank sends to another.
-int tag_of(const nn::Offset& towards) { return (towards[0] + 1) + 3 * (towards[1] + 1) + 9 * (towards[2] + 1); }
+int tag_of(const nn::Offset& towards) {
+  return comm::tags::kFirstBorder + (towards[0] + 1) + 3 * (towards[1] + 1) + 9 * (towards[2] + 1);
+}
 
 }  // namespace
 

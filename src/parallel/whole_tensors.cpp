@@ -8,15 +8,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include "comm/message_tags.h"
 #include "parallel/tensor_buffer.h"
 
 namespace ddpm::parallel {
-namespace {
-
-constexpr int kPartTag = 2;
-
-}  // namespace
-
 at::Tensor gather_whole(const ParameterArena& arena, const StateBuffer& state, comm::Communicator& shard, bool keep) {
   const at::NoGradGuard no_grad;
   const auto host = at::TensorOptions().dtype(at::kFloat);
@@ -42,13 +37,13 @@ at::Tensor join_parts(const at::Tensor& part, const base::Split& split, comm::Co
   if (!split.cuts()) return first ? part : at::Tensor();
   const at::Tensor own = part.to(at::kCPU, at::kFloat).contiguous();
   if (!first) {
-    channels.send(buffer_of(own), 0, kPartTag).wait();
+    channels.send(buffer_of(own), 0, comm::tags::kWeightPart).wait();
     return {};
   }
   std::vector<at::Tensor> parts = {own};
   for (int rank = 1; rank < channels.size(); ++rank) {
     parts.push_back(at::empty_like(own));
-    channels.receive(buffer_of(parts.back()), rank, kPartTag).wait();
+    channels.receive(buffer_of(parts.back()), rank, comm::tags::kWeightPart).wait();
   }
   return at::cat(parts, split.dim);
 }

@@ -5,6 +5,7 @@
 
 #include "comm/axis_communicator.h"
 #include "comm/collectives.h"
+#include "comm/message_tags.h"
 #include "denoise/image_record.h"
 #include "interop/peft_adapter.h"
 #include "parallel/tensor_buffer.h"
@@ -16,8 +17,6 @@ namespace ddpm::train {
 namespace {
 
 constexpr const char* kAdapterFolder = "adapter";
-constexpr int kStageTag = 5;
-
 /// What an export holds: what is trained (all but constants, or the adapters alone), and where there are no adapters
 /// what is not.
 struct Weights {
@@ -31,7 +30,7 @@ void join_stages(const TrainedUNet& model, comm::Communicator& stages, Weights& 
     for (const std::vector<interop::NamedTensor>* some : {&weights.trained, &weights.fixed}) {
       for (const auto& [name, value] : *some) {
         const at::Tensor values = value.to(at::kCPU, at::kFloat).contiguous();
-        stages.send(parallel::buffer_of(values), 0, kStageTag).wait();
+        stages.send(parallel::buffer_of(values), 0, comm::tags::kStageWeights).wait();
       }
     }
     return;
@@ -44,7 +43,7 @@ void join_stages(const TrainedUNet& model, comm::Communicator& stages, Weights& 
         if (parameter->role == base::ParameterRole::pretrained) continue;
         if ((parameter->role == base::ParameterRole::trained) != trained) continue;
         const at::Tensor values = at::empty(parameter->whole_shape(), at::TensorOptions(at::kFloat));
-        stages.receive(parallel::buffer_of(values), stage, kStageTag).wait();
+        stages.receive(parallel::buffer_of(values), stage, comm::tags::kStageWeights).wait();
         (trained ? weights.trained : weights.fixed).emplace_back(parameter->name, values);
       }
     }

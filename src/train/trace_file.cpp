@@ -12,12 +12,11 @@
 #include "base/json.h"
 #include "comm/clock_offset.h"
 #include "comm/collectives.h"
+#include "comm/message_tags.h"
 
 namespace ddpm::train {
 namespace {
 
-constexpr int kLengthTag = 12;
-constexpr int kEventsTag = 13;
 constexpr std::array kTrackNames = {"step", "phases", "transfers"};
 
 comm::Buffer buffer_of(double& number) { return {&number, 1, base::DType::f64}; }
@@ -55,15 +54,16 @@ std::string events_of(const std::vector<base::Trace::Span>& spans, int rank, con
 /// Sends `text` to rank 0.
 void send_text(comm::Communicator& world, const std::string& text) {
   auto length = static_cast<double>(text.size());
-  world.send(buffer_of(length), 0, kLengthTag).wait();
-  world.send({text.data(), static_cast<int64_t>(text.size()), base::DType::u8}, 0, kEventsTag).wait();
+  world.send(buffer_of(length), 0, comm::tags::kTraceBytes).wait();
+  world.send({text.data(), static_cast<int64_t>(text.size()), base::DType::u8}, 0, comm::tags::kTraceEvents).wait();
 }
 
 std::string receive_text(comm::Communicator& world, int rank) {
   double length = 0.0;
-  world.receive(buffer_of(length), rank, kLengthTag).wait();
+  world.receive(buffer_of(length), rank, comm::tags::kTraceBytes).wait();
   std::string text(static_cast<std::size_t>(length), ' ');
-  world.receive({text.data(), static_cast<int64_t>(text.size()), base::DType::u8}, rank, kEventsTag).wait();
+  world.receive({text.data(), static_cast<int64_t>(text.size()), base::DType::u8}, rank, comm::tags::kTraceEvents)
+      .wait();
   return text;
 }
 
