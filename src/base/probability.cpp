@@ -55,25 +55,6 @@ double incomplete_beta(double a, double b, double x) {
   return x < (a + 1.0) / (a + b + 2.0) ? lower_beta(a, b, x) : 1.0 - lower_beta(b, a, 1.0 - x);
 }
 
-double upper_gamma(double a, double x) {
-  ContinuedFraction fraction(x + 1.0 - a);
-  for (int m = 1; m < kMostTerms; ++m) {
-    const double k = m;
-    if (fraction.take(-k * (k - a), x + 2.0 * k + 1.0 - a)) break;
-  }
-  return std::exp(a * std::log(x) - x - std::lgamma(a)) / fraction.value();
-}
-
-double lower_gamma(double a, double x) {
-  double term = 1.0 / a;
-  double sum = term;
-  for (int k = 1; k < kMostTerms && term > sum * kAccuracy; ++k) {
-    term *= x / (a + k);
-    sum += term;
-  }
-  return sum * std::exp(a * std::log(x) - x - std::lgamma(a));
-}
-
 }  // namespace
 
 double student_p_value(double t, double degrees) {
@@ -93,15 +74,6 @@ double student_quantile(double level, double degrees) {
     (student_p_value(middle, degrees) > 1.0 - level ? low : high) = middle;
   }
   return 0.5 * (low + high);
-}
-
-double chi_squared_p_value(double x, double degrees) {
-  if (std::isnan(x)) return x;
-  if (x <= 0.0) return 1.0;
-  if (std::isinf(x)) return 0.0;
-  const double a = degrees / 2.0;
-  const double half = x / 2.0;
-  return half < a + 1.0 ? 1.0 - lower_gamma(a, half) : upper_gamma(a, half);
 }
 
 double normal_quantile(double p) {

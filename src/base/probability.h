@@ -1,7 +1,6 @@
-// Distribution functions that intervals and verdicts need: Student's t, chi-squared, and the normal one's inverse.
+// Distribution functions that intervals and verdicts need: Student's t, and the normal one's inverse.
 //
-// By the continued fractions of the incomplete beta and gamma functions (DLMF 8.17.22 and 8.9.2) and the latter's
-// series (DLMF 8.7.1), to about 1e-10.
+// By the continued fraction of the incomplete beta function (DLMF 8.17.22), to about 1e-10.
 #pragma once
 
 namespace ddpm::base {
@@ -10,8 +9,6 @@ namespace ddpm::base {
 double student_p_value(double t, double degrees);
 /// The t above 0 with P(|T| <= t) = `level`, for a level in (0, 1).
 double student_quantile(double level, double degrees);
-/// P(X >= x), x infinity too, of the chi-squared distribution with `degrees` of freedom, above 0.
-double chi_squared_p_value(double x, double degrees);
 
 /// The place where the normal distribution function has the value `p`, 0 < p < 1, to 1e-14.
 double normal_quantile(double p);

@@ -166,13 +166,6 @@ void append(Cells& cells, const std::string& key, const NamedValues& values) {
   for (const auto& [name, value] : values) append(cells, fmt::format("{}.{}", key, name), value);
 }
 
-std::string tag_cell(const Metric& metric) {
-  if (metric.tag.empty()) return "";
-  if (std::holds_alternative<NamedValues M::*>(metric.member)) return fmt::format("`{}/NAME`", metric.tag);
-  if (!std::holds_alternative<std::array<double, 4> M::*>(metric.member)) return fmt::format("`{}`", metric.tag);
-  return fmt::format("`{}_1` to `_{}`", metric.tag, M{}.loss_quartiles.size());
-}
-
 }  // namespace
 
 std::span<const Metric> metric_table() { return kMetrics; }
@@ -187,14 +180,6 @@ std::string own_name_problem(std::string_view name) {
   }
   const bool taken = std::ranges::any_of(kMetrics, [name](const Metric& metric) { return metric.key == name; });
   return taken ? "is a key that metrics.jsonl has already" : "";
-}
-
-std::string metrics_markdown() {
-  std::string text = "| key | unit | in TensorBoard | meaning |\n|---|---|---|---|\n";
-  for (const Metric& metric : kMetrics) {
-    text += fmt::format("| `{}` | {} | {} | {} |\n", metric.key, metric.unit, tag_cell(metric), metric.meaning);
-  }
-  return text;
 }
 
 std::string to_json_line(const StepMetrics& metrics) {

@@ -69,9 +69,6 @@ std::span<const Metric> metric_table();
 /// which the first is neither a dot nor a slash, at most 128, and not a key of the table.
 std::string own_name_problem(std::string_view name);
 
-/// The table as Markdown: docs/running.md holds it.
-std::string metrics_markdown();
-
 /// `metrics` as one line of JSON, without the line's end.
 std::string to_json_line(const StepMetrics& metrics);
 

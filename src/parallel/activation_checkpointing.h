@@ -16,8 +16,7 @@ namespace ddpm::parallel {
 /// must happen once around a unit's forward (gathering its parameters) belongs into an outer one.
 class ActivationCheckpointer final : public nn::UnitExecutor {
  public:
-  explicit ActivationCheckpointer(ActivationCheckpointing what, nn::UnitExecutor* inner = nullptr)
-      : UnitExecutor(inner), what_(what) {}
+  explicit ActivationCheckpointer(ActivationCheckpointing what) : what_(what) {}
   [[nodiscard]] nn::UnitState run(const nn::Unit& unit, std::size_t index, nn::UnitState state,
                                   const nn::ForwardContext& context) override;
 

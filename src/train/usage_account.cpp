@@ -56,14 +56,14 @@ void end_last_line(base::FileSystem& files, const base::Path& path) {
 UsageAccount::UsageAccount(run::RunFolder& folder, const run::Runtime& runtime, int64_t total_steps)
     : folder_(folder), runtime_(runtime), total_steps_(total_steps) {}
 
-void UsageAccount::begin(const engine::Progress& progress, c10::Device device, const device::EnergyPlaces& places) {
+void UsageAccount::begin(const engine::Progress& progress, c10::Device device) {
   comm::MpiSession& session = runtime_.session;
   comm::Communicator& world = session.world();
   device::DeviceFacts::Gpu gpu;
   comm::agree(world, [&] { gpu = gpu_of(device); });
   const bool reads = session.local_rank() == 0;
   const std::vector<std::string> gpus = given_on_host(session, gpu.bus_id);
-  if (reads) watch_ = std::make_unique<device::EnergyWatch>(gpus, places);
+  if (reads) watch_ = std::make_unique<device::EnergyWatch>(gpus);
   std::array<int64_t, 3> sums = {reads ? 1 : 0, at::get_num_threads(), reads ? static_cast<int64_t>(gpus.size()) : 0};
   comm::all_reduce(world, sums, comm::ReduceOp::sum);
   const double now = base::unix_seconds();

@@ -26,7 +26,7 @@ class UsageAccount final : public Callback {
   UsageAccount(run::RunFolder& folder, const run::Runtime& runtime, int64_t total_steps);
 
   /// The ranks compute on `device` from `progress` on, which counts the steps. With the folder locked. Collective.
-  void begin(const engine::Progress& progress, c10::Device device, const device::EnergyPlaces& places = {});
+  void begin(const engine::Progress& progress, c10::Device device);
 
   void write(checkpoint::SaveRequest& request) override;
   void close() override;

@@ -1,10 +1,13 @@
 #include "observe/metrics.h"
 
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <variant>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -150,6 +153,23 @@ TEST(MetricTable, NamesEachMetricOnce) {
     EXPECT_TRUE(metric.tag.empty() || tags.insert(metric.tag).second) << metric.tag;
     EXPECT_FALSE(metric.meaning.empty()) << metric.key;
   }
+}
+
+std::string tag_cell(const Metric& metric) {
+  if (metric.tag.empty()) return "";
+  if (std::holds_alternative<NamedValues StepMetrics::*>(metric.member)) return fmt::format("`{}/NAME`", metric.tag);
+  if (!std::holds_alternative<std::array<double, 4> StepMetrics::*>(metric.member))
+    return fmt::format("`{}`", metric.tag);
+  return fmt::format("`{}_1` to `_{}`", metric.tag, StepMetrics{}.loss_quartiles.size());
+}
+
+/// The table as docs/running.md holds it.
+std::string metrics_markdown() {
+  std::string text = "| key | unit | in TensorBoard | meaning |\n|---|---|---|---|\n";
+  for (const Metric& metric : metric_table()) {
+    text += fmt::format("| `{}` | {} | {} | {} |\n", metric.key, metric.unit, tag_cell(metric), metric.meaning);
+  }
+  return text;
 }
 
 TEST(MetricTable, IsTheTableOfTheDocumentation) {
