@@ -145,4 +145,10 @@ NpyHeader read_npy_header(const ReadUpTo& read) {
   return header;
 }
 
+std::string npy_problem(const NpyHeader& header, uint64_t element_bytes, uint64_t file_bytes) {
+  if (header.fortran_order) return "it is in Fortran order, wanted C order: numpy.ascontiguousarray(x)";
+  const uint64_t wanted = header.bytes + static_cast<uint64_t>(header.elements) * element_bytes;
+  return file_bytes == wanted ? "" : fmt::format("it has {} bytes, wanted {} for its shape", file_bytes, wanted);
+}
+
 }  // namespace ddpm::base

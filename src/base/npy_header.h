@@ -26,4 +26,7 @@ using ReadUpTo = std::function<std::size_t(uint64_t offset, std::span<std::byte>
 /// std::invalid_argument with the reason, which callers turn into their own error with the file's path.
 NpyHeader read_npy_header(const ReadUpTo& read);
 
+/// Why the elements, of so many bytes each, of a file of so many bytes cannot be read in their order; "" if they can.
+std::string npy_problem(const NpyHeader& header, uint64_t element_bytes, uint64_t file_bytes);
+
 }  // namespace ddpm::base

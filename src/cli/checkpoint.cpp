@@ -171,7 +171,7 @@ void run_verify(Context& context, const ReadArguments& arguments) {
     print(context, dump(json));
   }
   comm::do_on_root(context.session.world(), [&] {
-    if (listing.found.empty()) throw base::OutputError("{} has no checkpoint yet", arguments.path);
+    if (listing.found.empty()) run::refuse_without_checkpoint(arguments.path);
     if (problems.empty()) return;
     throw base::OutputError("{}: {}: {}", arguments.path, verdict_on(listing.found), fmt::join(problems, "; "));
   });

@@ -20,6 +20,7 @@
 #include "cli/output.h"
 #include "cli/sides.h"
 #include "comm/collectives.h"
+#include "data/fill_shards.h"
 #include "data/format.h"
 #include "generate/couplings.h"
 #include "generate/gaussian_field.h"
@@ -153,10 +154,7 @@ void run_generate(Context& context, Arguments arguments, const Maker& maker) {
   arguments.set.count = arguments.count.value_or(0);
   comm::agree(world, [&] { generator = maker(context, arguments); });
   const int64_t shards = std::min(arguments.set.shards, arguments.set.count);
-  if (shards < world.size()) {
-    context.log.info("{} of {} ranks have work, with {}; --shards asks for more", shards, world.size(),
-                     base::counted(shards, "shard"));
-  }
+  data::tell_idle_ranks(context.log, shards, world.size());
   const auto done = [&] {
     LazyBar bar("data generate", context.log.speaks());
     return generate::make_set(world, context.files, arguments.set, *generator,

@@ -56,9 +56,7 @@ void read_set_values(std::vector<BareFile>& bare, const Field& field, std::span<
   for (std::size_t s = 1; s < bare.size(); ++s) {
     const Rows& rows = *bare[s].rows_of(field);
     rows.read_rows(0, 1, other);
-    if (std::ranges::equal(other, out)) continue;
-    throw DatasetError("{}: its values are not those of {}, which all images share", rows.label(),
-                       bare.front().rows_of(field)->label());
+    expect_shared(other, rows.label(), out, bare.front().rows_of(field)->label());
   }
 }
 

@@ -107,8 +107,7 @@ std::vector<Dataset::Source> expanded(comm::Communicator& comm, const std::vecto
 void expect_values(const h5::Array& array, std::span<const std::byte> wanted, const std::string& first) {
   std::vector<std::byte> values(wanted.size());
   array.read_rows(0, array.rows(), values);
-  if (std::ranges::equal(values, wanted)) return;
-  throw DatasetError("{}: its values are not those of {}, which all images share", array.label(), first);
+  expect_shared(values, array.label(), wanted, first);
 }
 
 }  // namespace

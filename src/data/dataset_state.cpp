@@ -25,6 +25,12 @@ constexpr auto kLooksApart = std::chrono::seconds(1);
 
 }  // namespace
 
+void expect_shared(std::span<const std::byte> values, const std::string& label, std::span<const std::byte> wanted,
+                   const std::string& first) {
+  if (std::ranges::equal(values, wanted)) return;
+  throw DatasetError("{}: its values are not those of {}, which all images share", label, first);
+}
+
 std::size_t Dataset::State::place_of(FieldRole role) const {
   return static_cast<std::size_t>(std::ranges::find(fields, role, &Field::role) - fields.begin());
 }

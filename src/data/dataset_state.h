@@ -45,6 +45,10 @@ struct Column {
   IndexPart checksums = {};  ///< the CRC-32C of each image's values; none in a bare file without
 };
 
+/// Throws DatasetError unless what all images share, read from `label`, is what was read from `first`.
+void expect_shared(std::span<const std::byte> values, const std::string& label, std::span<const std::byte> wanted,
+                   const std::string& first);
+
 /// What is asked of the values that are read, beside their digests.
 enum class Wanted : uint8_t { finite, any };
 

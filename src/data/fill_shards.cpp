@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/pulse.h"
@@ -120,6 +121,11 @@ class Filler {
 
 FilledShards fill_shards(comm::Communicator& comm, GrowingFolder& folder, const ShardFilling& filling) {
   return Filler(comm, folder, filling).run();
+}
+
+void tell_idle_ranks(const base::Logger& log, int64_t shards, int ranks) {
+  if (shards >= ranks) return;
+  log.info("{} of {} ranks have work, with {}; --shards asks for more", shards, ranks, base::counted(shards, "shard"));
 }
 
 }  // namespace ddpm::data

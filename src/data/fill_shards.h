@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/progress_report.h"
 #include "comm/communicator.h"
 #include "data/growing_folder.h"
@@ -40,5 +41,8 @@ struct FilledShards {
 /// Collective, after GrowingFolder::join(); the same result on every rank. Ranks agree after each round of one shard
 /// each, so that none works on for long when another has failed, and all throw what `make` throws on one.
 FilledShards fill_shards(comm::Communicator& comm, GrowingFolder& folder, const ShardFilling& filling);
+
+/// Logs that some of these ranks have nothing to do where there are fewer shards.
+void tell_idle_ranks(const base::Logger& log, int64_t shards, int ranks);
 
 }  // namespace ddpm::data

@@ -91,6 +91,11 @@ std::vector<std::string> GrowingFolder::subfolders() const {
   return folders;
 }
 
+void GrowingFolder::expect_name(const base::Path& output) {
+  if (output.has_filename() && output.filename() != "..") return;
+  throw base::ConfigError("--output {}: wanted the name of a new folder", output.string());
+}
+
 void GrowingFolder::refuse_existing(const base::FileSystem& files, const base::Path& output) {
   if (!files.exists(output)) return;
   throw base::OutputError("{}: exists already; a new dataset replaces none", output.string());
@@ -203,6 +208,11 @@ std::optional<base::Json> GrowingFolder::note_of(int64_t index, std::string_view
 void GrowingFolder::clear(int64_t index) {
   files_.remove_all(note_file(index));
   for (const char* suffix : {"", ".exact"}) files_.remove_all(shard_file(index).string() + suffix);
+}
+
+void GrowingFolder::refuse_for_memory(int64_t index) const {
+  throw base::DatasetError("{}: there is not enough memory to make this shard; the same command continues with it",
+                           shard_file(index).string());
 }
 
 void GrowingFolder::note(int64_t index, std::string_view fingerprint, std::string_view sha256,

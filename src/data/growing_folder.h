@@ -32,6 +32,8 @@ class GrowingFolder {
   /// The place of an output with shards of these names. A name may begin with a folder: "validation/...".
   GrowingFolder(base::FileSystem& files, base::Path output, std::vector<std::string> shard_names);
 
+  /// Throws ConfigError for a path, given as --output, that does not end with the name of a folder.
+  static void expect_name(const base::Path& output);
   /// Throws OutputError when there is such an output already.
   static void refuse_existing(const base::FileSystem& files, const base::Path& output);
 
@@ -52,6 +54,8 @@ class GrowingFolder {
   [[nodiscard]] std::optional<base::Json> note_of(int64_t index, std::string_view fingerprint) const;
   /// Removes what there is of a shard.
   void clear(int64_t index);
+  /// Throws DatasetError: std::bad_alloc has ended the making of a shard.
+  [[noreturn]] void refuse_for_memory(int64_t index) const;
   /// Notes a finished shard, whose file is on disk: `result` is JSON text, `sha256` the digest of the file.
   void note(int64_t index, std::string_view fingerprint, std::string_view sha256, std::string_view result);
 

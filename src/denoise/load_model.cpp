@@ -214,7 +214,7 @@ LoadedModel load_run(const run::FoundRun& place, const std::string& weights, con
   run::PowerAverages power_averages;
   nn::LoraConfig lora;
   comm::agree(world, [&] {
-    if (!found) throw base::OutputError("{} has no checkpoint yet", run.string());
+    if (!found) run::refuse_without_checkpoint(run.string());
     const RunModel trained = read_run(run / checkpoint::kConfigName);
     has_mean = trained.has_mean;
     power_averages = trained.power_averages;

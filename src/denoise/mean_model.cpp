@@ -41,12 +41,14 @@ ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch, const n
   return batch;
 }
 
+void expect_regression(diffusion::Formulation formulation, const std::string& origin) {
+  if (formulation == diffusion::Formulation::regression) return;
+  throw base::OutputError("{}: its formulation is {}; wanted: regression", origin, base::name_of(formulation));
+}
+
 void expect_regression(const LoadedModel& regression, const ImageRecord& record, const nn::UNet2DConfig& model,
                        double class_dropout, const std::string& origin) {
-  const diffusion::Formulation formulation = diffusion::formulation_of(regression.scheduler, origin);
-  if (formulation != diffusion::Formulation::regression) {
-    throw base::OutputError("{}: its formulation is {}; wanted: regression", origin, base::name_of(formulation));
-  }
+  expect_regression(diffusion::formulation_of(regression.scheduler, origin), origin);
   const nn::UNet2DConfig& mean = regression.unet->config();
   if (mean.in_channels != model.in_channels || mean.out_channels != model.out_channels ||
       mean.num_parameters != model.num_parameters ||

@@ -19,6 +19,8 @@ at::Tensor mean_image(const LoadedModel& regression, const at::Tensor& like, con
 ModelBatch without_mean(const LoadedModel& regression, ModelBatch batch,
                         const nn::Partition& partition = nn::whole_image());
 
+/// Throws base::OutputError, which begins with `origin`, unless a model of this formulation is a regression.
+void expect_regression(diffusion::Formulation formulation, const std::string& origin);
 /// Throws base::OutputError, which begins with `origin`, unless `regression` is one, and takes images like `record` to
 /// images of `model`, which learned with `class_dropout`.
 void expect_regression(const LoadedModel& regression, const ImageRecord& record, const nn::UNet2DConfig& model,

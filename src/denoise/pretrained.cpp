@@ -298,7 +298,7 @@ void PretrainedWeights::open_run(const std::string& weights, const ReadRunModel&
   store_.emplace(runtime.files, world_, place->run, runtime.log);
   checkpoint_ = place->checkpoint ? std::optional(store_->open(*place->checkpoint)) : store_->find();
   comm::agree(world_, [&] {
-    if (!checkpoint_) throw base::OutputError("{} has no checkpoint yet", place->run.string());
+    if (!checkpoint_) run::refuse_without_checkpoint(place->run.string());
     const RunModel trained = read_run(place->run / checkpoint::kConfigName);
     choice_ = run::WeightChoice::of_run(weights, kWeightsKey, trained.averages, place->run);
     if (choice_.relative_length) {

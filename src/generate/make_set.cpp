@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "base/error.h"
 #include "base/sha256.h"
 #include "base/version.h"
 #include "comm/collectives.h"
@@ -121,8 +120,7 @@ GeneratedSet make_set(comm::Communicator& comm, base::FileSystem& files, const S
   plain.output = base::plain_path(options.output);
   comm::agree(comm, [&] {
     data::expect_alignment(plain.alignment);
-    if (plain.output.has_filename() && plain.output.filename() != "..") return;
-    throw base::ConfigError("--output {}: wanted the name of a new folder", plain.output.string());
+    data::GrowingFolder::expect_name(plain.output);
   });
   return SetWriter(comm, files, plain, generator, progress).run();
 }

@@ -39,12 +39,11 @@ void NpyReader::read_header() {
     }
   }();
   if (header.descr != "<f4") fail(path, "its elements are '{}', wanted '<f4': x.astype('float32')", header.descr);
-  if (header.fortran_order) fail(path, "it is in Fortran order, wanted C order: numpy.ascontiguousarray(x)");
+  const std::string problem = base::npy_problem(header, sizeof(float), file_.size());
+  if (!problem.empty()) fail(path, "{}", problem);
   shape_ = header.shape;
   count_ = header.elements;
   data_offset_ = header.bytes;
-  const auto wanted = data_offset_ + static_cast<uint64_t>(count_) * sizeof(float);
-  if (file_.size() != wanted) fail(path, "it has {} bytes, wanted {} for its shape", file_.size(), wanted);
 }
 
 void NpyReader::read(int64_t first, std::span<float> out) {

@@ -8,10 +8,9 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "base/named.h"
 #include "checkpoint/run_files.h"
 #include "data/loader.h"
+#include "denoise/mean_model.h"
 #include "device/threads.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/diffusers_reader.h"
@@ -64,9 +63,7 @@ nn::UNet2DConfig read_regression(const base::Path& path, const data::ImageFormat
     formulation = run.scheduler.formulation;
     config = std::move(run.unet);
   }
-  if (formulation != diffusion::Formulation::regression) {
-    throw base::OutputError("{}: its formulation is {}; wanted: regression", path.string(), base::name_of(formulation));
-  }
+  denoise::expect_regression(formulation, path.string());
   config.sample_size = image.sides();
   return config;
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/error.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/run_files.h"
 #include "comm/collectives.h"
@@ -37,6 +38,8 @@ base::Path meant_checkpoint(const base::FileSystem& files, comm::Communicator& w
       comm::agree_on_root(world, [&] { return checkpoint::meant_step_folder(files, path).filename().string(); });
   return path.parent_path() / name;
 }
+
+void refuse_without_checkpoint(const std::string& run) { throw base::OutputError("{} has no checkpoint yet", run); }
 
 std::optional<FoundRun> look_for_run(const base::FileSystem& files, const base::Path& asked) {
   const base::Path path = checkpoint::meant_step_folder(files, place_of(asked));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/file_system.h"
 #include "comm/communicator.h"
@@ -20,6 +21,9 @@ struct FoundRun {
 
 /// checkpoint::meant_step_folder() of a path without a slash at its end, as rank 0 sees it. Collective.
 base::Path meant_checkpoint(const base::FileSystem& files, comm::Communicator& world, const base::Path& path);
+
+/// Throws base::OutputError: a command wants a checkpoint of this run, given as DIR, and there is none.
+[[noreturn]] void refuse_without_checkpoint(const std::string& run);
 
 /// Looks on this rank alone, as find_run() does.
 std::optional<FoundRun> look_for_run(const base::FileSystem& files, const base::Path& asked);

@@ -11,6 +11,7 @@
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/value.h"
+#include "run/config.h"
 #include "run/fault.h"
 
 namespace ddpm::run {
@@ -34,10 +35,34 @@ std::string read_when_visible(const base::FileSystem& files, const base::Path& p
   return files.read(path, kMaxBytes);
 }
 
+/// Reads from the config.toml of a run. A file that cannot be read is the run folder's fault, not the user's
+/// configuration's.
+template <typename Read>
+auto read_back(const base::Path& stored, const Read& read) {
+  try {
+    return read(config::read_toml(stored));
+  } catch (const base::ConfigError& error) {
+    throw base::OutputError("{}: cannot be read back: {}", stored.string(), error.what());
+  }
+}
+
 }  // namespace
 
 void set_file_mask(const std::string& umask) {
   if (umask != "user") ::umask(static_cast<mode_t>(std::stoul(umask, nullptr, 8)));
+}
+
+std::string stored_umask(const base::FileSystem& files, const base::Path& config_file) {
+  CommonConfig config;
+  if (!files.exists(config_file)) return config.run.umask;
+  config::Schema schema;
+  describe_run_and_batch(schema, config);
+  return read_back(config_file, [&](const config::Table& stored) {
+    if (const config::Value* umask = config::find_value(stored, "run", "umask")) {
+      config::assign(*schema.find("run.umask"), *umask, config_file.string());
+    }
+    return config.run.umask;
+  });
 }
 
 RunFolder::RunFolder(base::FileSystem& files, comm::Communicator& comm, const base::Logger& log, base::Path path,
@@ -49,14 +74,9 @@ RunFolder::RunFolder(base::FileSystem& files, comm::Communicator& comm, const ba
   has_model_ = seen == Content::run_with_model;
 }
 
-/// What has changed since the run was written. A file that cannot be read is the run folder's fault, not the user's
-/// configuration's.
+/// What has changed since the run was written.
 std::vector<config::Difference> RunFolder::stored_differences(const base::Path& stored) const {
-  try {
-    return config::differences(configuration_, config::read_toml(stored));
-  } catch (const base::ConfigError& error) {
-    throw base::OutputError("{}: cannot be read back: {}", stored.string(), error.what());
-  }
+  return read_back(stored, [&](const config::Table& table) { return config::differences(configuration_, table); });
 }
 
 RunFolder::Content RunFolder::inspect() const {

@@ -23,6 +23,11 @@ namespace ddpm::run {
 /// Permissions that this process's new files lack from now on; `umask` is a value of run.umask.
 void set_file_mask(const std::string& umask);
 
+/// The run.umask in the config.toml of a run, or the key's default if the file does not exist; the file's other keys
+/// are ignored, since keys of a user's own model are not known here. Throws base::OutputError when the file cannot be
+/// read or has another value.
+std::string stored_umask(const base::FileSystem& files, const base::Path& config_file);
+
 class RunFolder {
  public:
   /// Looks at `path`, the value of run.directory, without changing it. Collective. A folder that holds something else,

@@ -29,10 +29,6 @@ using base::DatasetError;
 constexpr const char* kAdded = ".appended";
 constexpr const char* kSkippedFile = "skipped.jsonl";
 
-void expect_shards(int shards) {
-  if (shards < 1 || shards > kMostShards) throw ConfigError("--shards {}: wanted 1 to {}", shards, kMostShards);
-}
-
 /// The names that the shards of a set in parts have: of no part before.
 std::string added_file_name(const DatasetInfo& before, std::size_t index, std::size_t shards) {
   const auto first = std::ssize(before.shards);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "comm/collectives.h"
+#include "data/fill_shards.h"
 #include "data/format.h"
 #include "data/growing_folder.h"
 #include "data/prepare/create_fields.h"
@@ -34,13 +35,9 @@ void check(const CreateOptions& options) {
   if (options.channels != 1 && options.channels != 3) {
     throw base::ConfigError("--channels {}: wanted 1 (grey) or 3 (RGB)", options.channels);
   }
-  if (options.shards < 1 || options.shards > kMostShards) {
-    throw base::ConfigError("--shards {}: wanted 1 to {}", options.shards, kMostShards);
-  }
+  expect_shards(options.shards);
   expect_alignment(options.alignment);
-  if (!options.output.has_filename() || options.output.filename() == "..") {
-    throw base::ConfigError("--output {}: wanted the name of a new folder", options.output.string());
-  }
+  GrowingFolder::expect_name(options.output);
 }
 
 /// Arrays are stored as they are.
@@ -79,10 +76,7 @@ void expect_no_array_options(const CreateOptions& options) {
 
 void describe(const base::Logger& log, const ImageSource& source, int64_t shards, int ranks) {
   log.info("{}: {}", source.name(), source.description());
-  if (shards < ranks) {
-    log.info("{} of {} ranks have work, with {}; --shards asks for more", shards, ranks,
-             base::counted(shards, "shard"));
-  }
+  tell_idle_ranks(log, shards, ranks);
 }
 
 /// Rank 0: looks through the source and makes the place for the output. The text is for open_source().
@@ -281,6 +275,10 @@ CreateResult summary(const CreateOptions& options, const ImageSource& source, co
 }
 
 }  // namespace
+
+void expect_shards(int64_t shards) {
+  if (shards < 1 || shards > kMostShards) throw base::ConfigError("--shards {}: wanted 1 to {}", shards, kMostShards);
+}
 
 CreateResult create(comm::Communicator& comm, FileSystem& files, const base::Logger& log, const CreateOptions& asked,
                     const std::function<void(const CreateProgress&)>& progress) {

@@ -9,6 +9,7 @@
 // from (options, names, sizes and times of its files); a later create takes over the shards whose entry still holds.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "base/file_system.h"
@@ -18,6 +19,9 @@
 #include "data/prepare/create_result.h"
 
 namespace ddpm::data::prepare {
+
+/// Throws ConfigError for a value of --shards out of range.
+void expect_shards(int64_t shards);
 
 /// Collective over `comm`; the same result on every rank. `progress` is called now and then on each rank.
 ///

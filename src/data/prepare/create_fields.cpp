@@ -133,8 +133,7 @@ class FieldsWriter {
     }
     return writer.finish();
   } catch (const std::bad_alloc&) {
-    throw base::DatasetError("{}: there is not enough memory to make this shard; the same command continues with it",
-                             folder_.shard_file(shard).string());
+    folder_.refuse_for_memory(shard);
   }
 
   [[nodiscard]] DatasetInfo described() const {

@@ -139,8 +139,7 @@ MadeShard make_shard(base::FileSystem& files, const CreateOptions& options, Imag
   task.folder.note(task.index, wanted, shard.result.info.sha256, to_json_text(shard));
   return shard;
 } catch (const std::bad_alloc&) {
-  throw base::DatasetError("{}: there is not enough memory to make this shard; the same command continues with it",
-                           task.file().string());
+  task.folder.refuse_for_memory(task.index);
 }
 
 }  // namespace ddpm::data::prepare

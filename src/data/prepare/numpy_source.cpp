@@ -70,10 +70,8 @@ NumpyArray open_array(FieldRole role, ArrayBytes bytes) {
     refuse(array, "its elements are '{}', wanted '|u1' or '<f4' (x.astype('float32')), of labels integers",
            header.descr);
   }
-  if (header.fortran_order) refuse(array, "it is in Fortran order, wanted C order: numpy.ascontiguousarray(x)");
-  const uint64_t wanted = header.bytes + static_cast<uint64_t>(header.elements) * array.type.bytes;
-  if (array.bytes.size() != wanted)
-    refuse(array, "it has {} bytes, wanted {} for its shape", array.bytes.size(), wanted);
+  const std::string problem = base::npy_problem(header, array.type.bytes, array.bytes.size());
+  if (!problem.empty()) refuse(array, "{}", problem);
   return array;
 }
 
