@@ -65,7 +65,7 @@ std::optional<int64_t> parse_step_folder(std::string_view name) {
 }
 
 std::optional<int64_t> step_of_candidate(std::string_view name) {
-  const std::string displaced = step_part(name, "old");
+  const std::string displaced = step_part(name, kDisplaced);
   return parse_step_folder(displaced.empty() ? name : displaced);
 }
 
@@ -113,11 +113,12 @@ void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, c
   const base::Path checkpoints = run_directory / kCheckpointsName;
   if (!files.exists(checkpoints)) return;
   for (const std::string& name : files.list(checkpoints)) {
-    const std::string displaced = step_part(name, "old");
+    const std::string displaced = step_part(name, kDisplaced);
     if (!displaced.empty() && !files.exists(checkpoints / displaced)) {
       files.rename(checkpoints / name, checkpoints / displaced);
       files.sync_directory(checkpoints);
-    } else if (!displaced.empty() || !step_part(name, "tmp").empty() || !step_part(name, "removed").empty()) {
+    } else if (!displaced.empty() || !step_part(name, kBeingWritten).empty() ||
+               !step_part(name, kBeingRemoved).empty()) {
       remove_or_warn(files, checkpoints / name, logger);
     }
   }

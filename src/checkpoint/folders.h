@@ -23,6 +23,11 @@ namespace ddpm::checkpoint {
 inline constexpr const char* kCheckpointsName = "checkpoints";
 inline constexpr const char* kLatestName = "LATEST";
 inline constexpr std::string_view kStepPrefix = "step-";
+/// The kinds of folders that are not, or no longer, the checkpoint of their step.
+inline constexpr std::string_view kBeingWritten = "tmp";
+inline constexpr std::string_view kDisplaced = "old";
+inline constexpr std::string_view kBeingRemoved = "removed";
+inline constexpr std::string_view kSetAside = "abandoned";
 
 /// "step-00001000"
 std::string step_folder_name(int64_t step);

@@ -89,7 +89,7 @@ bool Keeper::is_whole(int64_t step) {
 void Keeper::remove(const std::vector<int64_t>& steps) {
   std::vector<base::Path> doomed;
   for (const int64_t step : steps) {
-    doomed.push_back(checkpoints_ / temporary_folder_name("removed", step));
+    doomed.push_back(checkpoints_ / temporary_folder_name(kBeingRemoved, step));
     files_.rename(checkpoints_ / step_folder_name(step), doomed.back());
     verified_.erase(step);
   }

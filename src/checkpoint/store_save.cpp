@@ -116,7 +116,7 @@ PendingSave CheckpointStore::begin(SaveRequest request) {
     files_.create_directories(checkpoints());
     files_.sync_directory(run_directory_);
     sweep_leftovers(files_, run_directory_, logger_);
-    std::string name = temporary_folder_name("tmp", request.step);
+    std::string name = temporary_folder_name(kBeingWritten, request.step);
     files_.create_directory(checkpoints() / name);
     return name;
   });
@@ -179,7 +179,7 @@ void CheckpointStore::commit_on_root(const PendingSave& pending, const std::vect
   guard_();
   // A checkpoint of the same step that is already there (the run was resumed from an older one) is displaced: a crash
   // in between leaves it under a name that find() knows.
-  const base::Path displaced = checkpoints() / temporary_folder_name("old", request.step);
+  const base::Path displaced = checkpoints() / temporary_folder_name(kDisplaced, request.step);
   if (base::publish_over(files_, pending.directory, checkpoints() / step_folder_name(request.step), displaced)) {
     discard(displaced);
   }
@@ -208,7 +208,7 @@ void CheckpointStore::set_aside_newer(int64_t step) {
     std::reverse(names.begin(), names.end());
     for (const std::string& name : names) {
       const int64_t newer = step_of_candidate(name).value();
-      const base::Path aside = checkpoints() / temporary_folder_name("abandoned", newer).substr(1);
+      const base::Path aside = checkpoints() / temporary_folder_name(kSetAside, newer).substr(1);
       files_.rename(checkpoints() / name, aside);
       logger_.warn("continuing from step {}: the checkpoint of step {} is set aside as {}", step, newer,
                    aside.string());

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/binary_units.h"
 #include "base/error.h"
 #include "base/file_error.h"
 #include "base/input_file.h"
@@ -18,12 +19,12 @@ using base::DatasetError;
 
 namespace {
 
-constexpr uint64_t kGiB = uint64_t{1} << 30U;
+constexpr uint64_t kGiB = base::kGiB;
 
 /// A file of many GiB may have millions of chunks, all of which are counted.
 base::ChildLimits limits_for(const Path& path) {
   const base::FileFacts facts = base::read_as<DatasetError>([&] { return base::look_at(path); });
-  const std::chrono::seconds more(facts.stamp.size / static_cast<int64_t>(kGiB));
+  const std::chrono::seconds more(facts.stamp.size / base::kGiB);
   return {.memory_bytes = kGiB,
           .processor_time = std::chrono::seconds(5) + more,
           .wall_time = std::chrono::seconds(60) + 10 * more};

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/binary_units.h"
 #include "doctor/groups.h"
 #include "doctor/number_ranges.h"
 
@@ -62,13 +63,14 @@ void append(std::vector<Finding>& findings, std::vector<Finding> more) {
 }
 
 std::string binary_size_text(int64_t bytes) {
-  constexpr double kMiB = 1024.0 * 1024.0;
+  constexpr double kMiB = base::kMiB;
+  constexpr double kGiB = base::kGiB;
   if (bytes < 0) return "unlimited";
   const auto value = static_cast<double>(bytes);
   if (value < kMiB) return fmt::format("{:.3g} KiB", value / 1024.0);
-  if (value < 1024.0 * kMiB) return fmt::format("{:.0f} MiB", value / kMiB);
-  if (value < 1024.0 * 1024.0 * kMiB) return fmt::format("{:.3g} GiB", value / kMiB / 1024.0);
-  return fmt::format("{:.3g} TiB", value / kMiB / 1024.0 / 1024.0);
+  if (value < kGiB) return fmt::format("{:.0f} MiB", value / kMiB);
+  if (value < 1024.0 * kGiB) return fmt::format("{:.3g} GiB", value / kGiB);
+  return fmt::format("{:.3g} TiB", value / kGiB / 1024.0);
 }
 
 }  // namespace ddpm::doctor

@@ -3,19 +3,17 @@
 
 #include <fmt/format.h>
 
+#include "base/binary_units.h"
 #include "base/counted.h"
 #include "doctor/judge.h"
 
 namespace ddpm::doctor {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kGiB = int64_t{1} << 30;
-
 // A model of any size needs more; below this not even the libraries have room.
-constexpr int64_t kLeastPerRank = kGiB;
+constexpr int64_t kLeastPerRank = base::kGiB;
 // Open MPI makes a segment of a few MiB per rank in /dev/shm, NCCL some more; containers often have 64 MiB in all.
-constexpr int64_t kLeastSharedPerRank = 16 * kMiB;
+constexpr int64_t kLeastSharedPerRank = 16 * base::kMiB;
 
 std::string little_memory(const Survey& survey, std::size_t host) {
   const auto ranks = std::ssize(survey.ranks_of[host]);

@@ -16,15 +16,9 @@
 namespace ddpm::interop {
 namespace {
 
-constexpr uint64_t kMaxJsonBytes = uint64_t{16} << 20U;
 constexpr uint64_t kMaxNormalizationBytes = uint64_t{256} << 20U;  // as of dataset.json, whose transforms it has
 
 bool is_file(const base::Path& path) { return base::kind_of(path) == base::FileKind::regular; }
-
-base::Json read_json(const base::Path& path, uint64_t most_bytes = kMaxJsonBytes) {
-  const std::string text = base::posix_file_system()->read(path, most_bytes);
-  return base::parse_json_file(text, path.string(), most_bytes);
-}
 
 /// `text` with the numbers that JSON has no form for, and Python writes by their names, as texts:
 /// DPMSolverMultistepScheduler's lambda_min_clipped is -Infinity. What reads a key knows whether that has a meaning.
@@ -132,8 +126,8 @@ std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
   if (!base::is_there(file)) file = pipeline_folder(folder) / kSchedulerConfigName;
   if (!base::is_there(file)) file = unet_folder(folder) / kSchedulerConfigName;  // that folder may be called unet
   if (!base::is_there(file)) return std::nullopt;
-  std::string text = base::posix_file_system()->read(file, kMaxJsonBytes);
-  base::Json json = base::parse_json_file(with_named_numbers_as_texts(text), file.string(), kMaxJsonBytes);
+  std::string text = base::posix_file_system()->read(file, kMostJsonBytes);
+  base::Json json = base::parse_json_file(with_named_numbers_as_texts(text), file.string(), kMostJsonBytes);
   SchedulerFile scheduler{.path = file, .text = std::move(text), .json = std::move(json)};
   if (!scheduler.json.is_object()) throw base::OutputError("{}: not a JSON object", file.string());
   const auto name = scheduler.json.find("_class_name");

@@ -89,8 +89,8 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
   files.create_directory(scheduler);
   write_json(files, folder / checkpoint::kModelIndexName, model_index(model));
   write_json(files, unet / kUNetConfigName, unet_to_json(model.unet));
-  write_weights(files, unet / (fits ? "diffusion_pytorch_model.safetensors" : kFieldWeights), model.weights,
-                model.dtype, constants_of(model.unet));
+  write_weights(files, unet / (fits ? kWeightsName : kFieldWeights), model.weights, model.dtype,
+                constants_of(model.unet));
   if (!fits) base::write_new_file(files, folder / kFieldModule, std::string(field_module()));
   base::write_new_file(files, scheduler / kSchedulerConfigName, model.scheduler.text);
   write_json(files, folder / kNormalizationName, model.normalization);

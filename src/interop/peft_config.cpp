@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/json_fields.h"
+#include "interop/model_files.h"
 
 namespace ddpm::interop {
 namespace {
@@ -18,12 +19,6 @@ constexpr std::array<std::string_view, 15> kOfNoEffect = {
     "auto_mapping", "base_model_name_or_path", "eva_config", "inference_mode", "init_lora_weights", "lora_alpha",
     "lora_dropout", "megatron_core",           "peft_type",  "peft_version",   "qalora_group_size", "r",
     "revision",     "target_modules",          "task_type"};
-
-base::Json read_adapter_json(const base::Path& folder) {
-  constexpr uint64_t kMaxBytes = uint64_t{16} << 20U;
-  const base::Path file = folder / kAdapterConfig;
-  return base::parse_json_file(base::posix_file_system()->read(file, kMaxBytes), file.string(), kMaxBytes);
-}
 
 /// Nothing, no, none, or an empty list: a key that asks for nothing.
 bool is_off(const base::Json& value) {
@@ -69,11 +64,11 @@ nn::LoraConfig parse_peft_config(const base::Json& json, const std::string& orig
 }
 
 nn::LoraConfig read_peft_config(const base::Path& folder) {
-  return parse_peft_config(read_adapter_json(folder), (folder / kAdapterConfig).string());
+  return parse_peft_config(read_json(folder / kAdapterConfig), (folder / kAdapterConfig).string());
 }
 
 double read_peft_dropout(const base::Path& folder) {
-  const base::Json json = read_adapter_json(folder);
+  const base::Json json = read_json(folder / kAdapterConfig);
   const auto found = json.find("lora_dropout");
   if (found == json.end() || found->is_null()) return 0.0;
   if (!found->is_number()) {

@@ -21,16 +21,10 @@
 namespace ddpm::interop {
 namespace {
 
-constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
 constexpr const char* kIndexName = "diffusion_pytorch_model.safetensors.index.json";
 constexpr const char* kPickleName = "diffusion_pytorch_model";
 /// What folders of weights in two bytes add to the names of their files.
 constexpr auto kVariants = std::to_array<const char*>({"fp16", "bf16"});
-
-base::Json read_index(const base::Path& path) {
-  constexpr uint64_t kMaxBytes = uint64_t{16} << 20U;
-  return base::parse_json_file(base::posix_file_system()->read(path, kMaxBytes), path.string(), kMaxBytes);
-}
 
 at::ScalarType scalar_type(const checkpoint::SafetensorsEntry& entry, const base::Path& path) {
   switch (entry.dtype) {
@@ -86,7 +80,7 @@ std::vector<base::Path> weights_files(const base::Path& folder, WeightIndex& ind
   const base::Path unet = unet_folder(folder);
   if (unet.empty()) throw base::OutputError("{}: has no {}", folder.string(), kWeightsName);
   const auto indexed = [&](const base::Path& index_file) -> std::vector<base::Path> {
-    index = parse_weight_index(read_index(index_file), index_file.string());
+    index = parse_weight_index(read_json(index_file), index_file.string());
     std::set<base::Path> files;
     for (const auto& [weight, file] : index) files.insert(unet / file);
     return {files.begin(), files.end()};

@@ -9,8 +9,6 @@
 namespace ddpm::observe {
 namespace {
 
-constexpr uint64_t kMaxTableBytes = uint64_t{4} << 30U;
-
 /// A cell as RFC 4180 has it. A name never spans lines.
 std::string cell(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
@@ -48,7 +46,7 @@ void CsvLog::begin(std::span<const StepMetrics> rows) {
     text += fmt::format("{}\n", fmt::join(row, ","));
   }
   const bool exists = files().exists(path());
-  if (exists && files().read(path(), kMaxTableBytes) == text) return;
+  if (exists && files().read(path(), kMostLogBytes) == text) return;
   if (!text.empty()) return base::write_atomically(files(), path(), text);
   if (exists) files().remove(path());
 }
@@ -80,7 +78,7 @@ void CsvLog::add_columns(std::span<const std::string> names) {
   columns_.insert(columns_.end(), names.begin(), names.end());
   std::string text = fmt::format("{}\n", fmt::join(columns_, ","));
   if (!first && files().exists(path())) {
-    const std::string before = files().read(path(), kMaxTableBytes);
+    const std::string before = files().read(path(), kMostLogBytes);
     const std::vector<std::string_view> lines = lines_of(before);
     for (std::size_t i = 1; i < lines.size(); ++i) text.append(lines[i]).append(names.size(), ',').push_back('\n');
   }

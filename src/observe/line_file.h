@@ -3,6 +3,7 @@
 // Used by one rank; makes no collective call. Failures throw base::OutputError.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 #include "base/file_system.h"
 
 namespace ddpm::observe {
+
+/// Most bytes that are read of such a file; far above any run: the metrics of a million steps take 400 MB.
+inline constexpr uint64_t kMostLogBytes = uint64_t{4} << 30U;
 
 class LineFile {
  public:

@@ -9,9 +9,6 @@ namespace ddpm::observe {
 
 namespace {
 
-/// Far above any run: a million logged steps take 400 MB.
-constexpr uint64_t kMaxLogBytes = uint64_t{4} << 30U;
-
 /// Calls `take(line, metrics)` for each whole line of `text` whose step is at most `last_step`, and later than those of
 /// the lines taken before.
 template <typename Take>
@@ -34,14 +31,14 @@ void for_each_step(std::string_view text, int64_t last_step, const Take& take) {
 std::vector<StepMetrics> read_metrics(const base::FileSystem& files, const base::Path& path) {
   std::vector<StepMetrics> steps;
   if (!files.exists(path)) return steps;
-  for_each_step(files.read(path, kMaxLogBytes), std::numeric_limits<int64_t>::max(),
+  for_each_step(files.read(path, kMostLogBytes), std::numeric_limits<int64_t>::max(),
                 [&](std::string_view /*line*/, const StepMetrics& metrics) { steps.push_back(metrics); });
   return steps;
 }
 
 void cut_back(base::FileSystem& files, const base::Path& path, int64_t step) {
   if (!files.exists(path)) return;
-  const std::string text = files.read(path, kMaxLogBytes);
+  const std::string text = files.read(path, kMostLogBytes);
   std::string kept;
   kept.reserve(text.size());
   for_each_step(text, step,

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "base/binary_units.h"
 #include "checkpoint/run_files.h"
 #include "data/loader.h"
 #include "denoise/mean_model.h"
@@ -21,8 +22,6 @@
 
 namespace ddpm::plan {
 namespace {
-
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 /// Measured on the host: copies in other orders, and gaps between blocks in use. On a GPU the caching allocator's
 /// rounding.
@@ -140,7 +139,7 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   override_machine(request.machine, place.overrides);
   request.process_bytes = process_bytes(place.on_host);
   const double gib = place.memory_gib.value_or(request.machine.memory_gib);
-  if (gib > 0.0) request.limit_bytes = static_cast<int64_t>(gib * kGiB);
+  if (gib > 0.0) request.limit_bytes = static_cast<int64_t>(gib * base::kGiB);
   return request;
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/binary_units.h"
 #include "base/counted.h"
 #include "base/named.h"
 #include "base/text_table.h"
@@ -17,8 +18,8 @@ using base::grouped;
 
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
-constexpr double kGiB = 1024.0 * kMiB;
+constexpr double kMiB = base::kMiB;
+constexpr double kGiB = base::kGiB;
 
 /// Three significant digits.
 std::string digits(double value) {

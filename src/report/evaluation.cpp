@@ -10,7 +10,6 @@
 namespace ddpm::report {
 namespace {
 
-constexpr uint64_t kMaxBytes = uint64_t{64} << 20U;
 constexpr std::size_t kMostRows = 5'000;
 
 std::string text_of(const base::Json& value) {
@@ -86,7 +85,7 @@ void take_rows(const base::JsonFields& fields, const char* key, const Make& make
 }  // namespace
 
 Evaluation parse_evaluation(std::string_view text, const std::string& place) {
-  const base::Json json = base::parse_json_file(text, place, kMaxBytes);
+  const base::Json json = base::parse_json_file(text, place, kMostEvaluationBytes);
   const base::JsonFields fields(json, place, {"format", "kind", "metrics"}, base::JsonFields::Others::ignored);
   static_cast<void>(fields.integer("format", 1, 1));
   Evaluation evaluation{.file = {},

@@ -3,12 +3,16 @@
 // Its keys are those of eval/result.h. Keys that are not known here are passed over.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ddpm::report {
+
+/// Most bytes of such a file.
+inline constexpr uint64_t kMostEvaluationBytes = uint64_t{64} << 20U;
 
 struct EvaluatedMetric {
   std::string name = {};

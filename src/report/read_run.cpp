@@ -12,13 +12,12 @@
 #include "checkpoint/run_files.h"
 #include "config/resolve.h"
 #include "config/value.h"
+#include "observe/line_file.h"
 #include "report/run_record.h"
 
 namespace ddpm::report {
 namespace {
 
-constexpr uint64_t kMaxLogBytes = uint64_t{4} << 30U;
-constexpr uint64_t kMaxEvaluationBytes = uint64_t{64} << 20U;
 /// Damaged lines of one file that are named one by one.
 constexpr int64_t kMostNamed = 5;
 
@@ -131,16 +130,16 @@ void Reader::read_settings() {
 
 void Reader::read_metrics() {
   if (!exists(checkpoint::kMetricsName)) return missing(checkpoint::kMetricsName, "there are no curves");
-  DamagedLines damaged((path_ / checkpoint::kMetricsName).string(), record_.damage);
-  for_each_line(
-      files_.read(path_ / checkpoint::kMetricsName, kMaxLogBytes), [&](std::string_view line, int64_t number) {
-        auto metrics = observe::parse_json_line(line);
-        if (!metrics) return damaged.add(number, "is not the metrics of a step");
-        if (metrics->step <= record_.last_step()) {
-          return damaged.add(number, fmt::format("step {} follows step {}", metrics->step, record_.last_step()));
-        }
-        record_.metrics.push_back(std::move(*metrics));
-      });
+  const base::Path path = path_ / checkpoint::kMetricsName;
+  DamagedLines damaged(path.string(), record_.damage);
+  for_each_line(files_.read(path, observe::kMostLogBytes), [&](std::string_view line, int64_t number) {
+    auto metrics = observe::parse_json_line(line);
+    if (!metrics) return damaged.add(number, "is not the metrics of a step");
+    if (metrics->step <= record_.last_step()) {
+      return damaged.add(number, fmt::format("step {} follows step {}", metrics->step, record_.last_step()));
+    }
+    record_.metrics.push_back(std::move(*metrics));
+  });
   damaged.finish();
 }
 
@@ -148,7 +147,7 @@ void Reader::read_usage() {
   if (!exists(checkpoint::kUsageName)) return missing(checkpoint::kUsageName, "what it used is not known");
   const base::Path path = path_ / checkpoint::kUsageName;
   DamagedLines damaged(path.string(), record_.damage);
-  for_each_line(files_.read(path, kMaxLogBytes), [&](std::string_view text, int64_t number) {
+  for_each_line(files_.read(path, observe::kMostLogBytes), [&](std::string_view text, int64_t number) {
     try {
       observe::UsageLine line = observe::parse_usage_line(text, "");
       const bool another = record_.usage.empty() || record_.usage.back().start != line.start;
@@ -194,7 +193,7 @@ void Reader::read_evaluations() {
     if (!name.ends_with(".json") || name.starts_with(".")) continue;
     const base::Path file = path_ / checkpoint::kEvaluationFolder / name;
     try_to([&] {
-      record_.evaluations.push_back(parse_evaluation(files_.read(file, kMaxEvaluationBytes), file.string()));
+      record_.evaluations.push_back(parse_evaluation(files_.read(file, kMostEvaluationBytes), file.string()));
       record_.evaluations.back().file = name;
     });
   }

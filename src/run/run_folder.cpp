@@ -118,8 +118,9 @@ void RunFolder::expect_shared() {
   std::string owner;
   comm::agree(comm_, [&] {
     const base::Path checkpoints = path_ / checkpoint::kCheckpointsName;
-    const base::Path probe = files_.exists(checkpoints) ? checkpoints / checkpoint::temporary_folder_name("tmp", 0)
-                                                        : base::temporary_beside(lock);
+    const base::Path probe = files_.exists(checkpoints)
+                                 ? checkpoints / checkpoint::temporary_folder_name(checkpoint::kBeingWritten, 0)
+                                 : base::temporary_beside(lock);
     files_.create_exclusive(probe)->close();
     files_.remove(probe);
     owner = checkpoint::parse_lock(read_when_visible(files_, lock)).nonce;

@@ -15,6 +15,8 @@
 namespace ddpm::run {
 namespace {
 
+constexpr const char* kFirstMoment = "exp_avg/";
+constexpr const char* kSecondMoment = "exp_avg_sq/";
 constexpr const char* kAnchor = "anchor/";
 
 /// The type in which a checkpoint holds values of `type` without loss.
@@ -54,7 +56,7 @@ std::vector<StateView> fixed_views(const engine::TrainingState& model, const Rep
   std::vector<StateView> views;
   for (const engine::FixedTensor& tensor : model.fixed) {
     if (tensor.role == base::ParameterRole::pretrained || !(tensor.split.cuts() || replica.has_shared)) continue;
-    views.push_back({part_slice("model/" + tensor.name, stored_dtype(tensor.value.scalar_type()),
+    views.push_back({part_slice(kWeightsPrefix + tensor.name, stored_dtype(tensor.value.scalar_type()),
                                 tensor.value.sizes().vec(), tensor.split),
                      tensor.value});
   }
@@ -69,16 +71,16 @@ using KindsOfViews = std::vector<std::vector<StateView>>;
 /// What each island has of its own, by kind, so that loading needs no second copy of everything at once.
 void add_own(const engine::TrainingState& model, const std::string& prefix, const Replica& replica,
              KindsOfViews& kinds) {
-  kinds.push_back(state_views(model.arena, model.arena.master(), prefix + "model/", replica));
-  kinds.push_back(state_views(model.arena, model.exp_avg, prefix + "exp_avg/", replica));
-  kinds.push_back(state_views(model.arena, model.exp_avg_sq, prefix + "exp_avg_sq/", replica));
+  kinds.push_back(state_views(model.arena, model.arena.master(), prefix + kWeightsPrefix, replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg, prefix + kFirstMoment, replica));
+  kinds.push_back(state_views(model.arena, model.exp_avg_sq, prefix + kSecondMoment, replica));
 }
 
 /// What all islands hold alike.
 void add_common(const engine::TrainingState& model, const Replica& replica, KindsOfViews& kinds) {
   if (replica.has_fixed) kinds.push_back(fixed_views(model, replica));
   for (std::size_t i = 0; i < model.ema.size(); ++i) {
-    kinds.push_back(state_views(model.arena, model.ema[i], fmt::format("ema.{}/", i), replica));
+    kinds.push_back(state_views(model.arena, model.ema[i], average_prefix(i), replica));
   }
 }
 
@@ -235,9 +237,9 @@ void expect_restorable(std::span<const ModelTensor> model, std::size_t averages,
       slices.push_back(checkpoint::whole_slice(prefix + tensor.name, base::DType::f32, tensor.shape));
     }
   };
-  add("model/", false);
-  for (const char* kind : {"model/", "exp_avg/", "exp_avg_sq/"}) add(kind, true);
-  for (std::size_t i = 0; i < averages; ++i) add(fmt::format("ema.{}/", i), true);
+  add(kWeightsPrefix, false);
+  for (const char* kind : {kWeightsPrefix, kFirstMoment, kSecondMoment}) add(kind, true);
+  for (std::size_t i = 0; i < averages; ++i) add(average_prefix(i), true);
   checkpoint::expect_tensors(checkpoint, slices);
   progress_of(checkpoint.manifest, checkpoint.directory / checkpoint::kManifestName);
 }
@@ -248,7 +250,8 @@ void restore_weights(std::span<const ModelTensor> model, const WeightChoice& cho
   std::vector<StateView> views;
   for (const ModelTensor& tensor : model) {
     if (is_pretrained(tensor)) continue;
-    views.push_back(whole_view((is_trained(tensor) ? choice.tensor_prefix() : "model/") + tensor.name, tensor.value));
+    views.push_back(
+        whole_view((is_trained(tensor) ? choice.tensor_prefix() : kWeightsPrefix) + tensor.name, tensor.value));
   }
   load_views(views, store, checkpoint);
 }

@@ -11,6 +11,8 @@
 
 namespace ddpm::run {
 
+std::string average_prefix(std::size_t average) { return fmt::format("ema.{}/", average); }
+
 WeightChoice WeightChoice::parse(const std::string& text, const std::string& option) {
   if (text == kRawWeights) return {};
   if (text == kFirstAverage) return {.ema = 0};
@@ -43,6 +45,6 @@ std::string WeightChoice::text() const {
   return ema ? fmt::format("{}:{}", kFirstAverage, *ema) : std::string(kRawWeights);
 }
 
-std::string WeightChoice::tensor_prefix() const { return ema ? fmt::format("ema.{}/", *ema) : "model/"; }
+std::string WeightChoice::tensor_prefix() const { return ema ? average_prefix(*ema) : kWeightsPrefix; }
 
 }  // namespace ddpm::run

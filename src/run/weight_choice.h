@@ -14,6 +14,10 @@ namespace ddpm::run {
 inline constexpr std::string_view kRawWeights = "raw";
 inline constexpr std::string_view kFirstAverage = "ema";
 
+/// What the names of the raw weights, and of average I, begin with in a checkpoint: see run/snapshot.h.
+inline constexpr const char* kWeightsPrefix = "model/";
+std::string average_prefix(std::size_t average);  ///< "ema.I/"
+
 /// Says which weights of a checkpoint to take: the raw ones, average I, or the average of relative length S.
 struct WeightChoice {
   std::optional<std::size_t> ema = std::nullopt;         ///< none: raw
@@ -25,8 +29,8 @@ struct WeightChoice {
   /// Throws ConfigError for an average that `run` does not keep.
   static WeightChoice of_run(const std::string& text, const std::string& option, std::size_t averages,
                              const base::Path& run);
-  [[nodiscard]] std::string tensor_prefix() const;  ///< "model/" or "ema.I/"
-  [[nodiscard]] std::string text() const;           ///< as parse() takes it
+  [[nodiscard]] std::string tensor_prefix() const;
+  [[nodiscard]] std::string text() const;  ///< as parse() takes it
 };
 
 }  // namespace ddpm::run
