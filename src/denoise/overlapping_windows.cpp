@@ -28,8 +28,7 @@ bool wraps_along(const ImageRecord& image, std::size_t axis) { return !image.wra
 
 /// A periodic model continues each of its windows with the other side of that window.
 void expect_not_periodic(const nn::UNet2DConfig& model, std::size_t axis, int64_t window, const std::string& option) {
-  const std::string& padding = model.padding.size() == 1 ? model.padding.front() : model.padding.at(axis);
-  if (padding != nn::kPeriodic) return;
+  if (!nn::is_periodic_along(model, axis)) return;
   const std::array<const char*, 3> names = {"depth", "height", "width"};
   throw base::ConfigError("{}: the model is periodic along its {}; wanted: {} there, as in training", option,
                           names.at(axis + names.size() - static_cast<std::size_t>(model.dimensions)), window);

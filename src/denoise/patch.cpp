@@ -8,15 +8,6 @@
 #include "base/error.h"
 
 namespace ddpm::denoise {
-namespace {
-
-/// The padding of each of so many axes.
-std::vector<std::string> paddings(const nn::UNet2DConfig& model, std::size_t axes) {
-  return model.padding.size() == axes ? model.padding : std::vector<std::string>(axes, model.padding.front());
-}
-
-}  // namespace
-
 Patch Patch::of(const data::ImageFormat& image, const std::vector<int64_t>& sides, const nn::UNet2DConfig& model) {
   Patch patch{.whole = image, .window = image};
   if (sides.empty()) return patch;
@@ -45,13 +36,13 @@ std::vector<int64_t> Patch::places() const {
 
 std::vector<bool> periodic_axes(const nn::UNet2DConfig& model, std::size_t axes) {
   std::vector<bool> periodic;
-  for (const std::string& padding : paddings(model, axes)) periodic.push_back(padding == nn::kPeriodic);
+  for (std::size_t axis = 0; axis < axes; ++axis) periodic.push_back(nn::is_periodic_along(model, axis));
   return periodic;
 }
 
 void pad_with_zeros(nn::UNet2DConfig& model, const std::vector<bool>& axes) {
   if (axes.empty()) return;
-  model.padding = paddings(model, axes.size());
+  if (model.padding.size() == 1) model.padding.resize(axes.size(), model.padding.front());
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
     if (axes[axis]) model.padding.at(axis) = "zeros";
   }

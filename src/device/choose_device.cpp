@@ -1,5 +1,6 @@
 #include "device/choose_device.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <string_view>
@@ -89,6 +90,12 @@ void expect_bf16(c10::Device device, comm::Communicator& world, const AskedPreci
     const DeviceFacts facts = DeviceLibrary().describe_devices();
     expect_bf16(facts.gpus.at(static_cast<std::size_t>(device.index())), precision);
   });
+}
+
+DeviceFacts::Gpu gpu_of(const DeviceFacts& facts, c10::Device device) {
+  if (!device.is_cuda()) return {};
+  const auto index = static_cast<std::size_t>(std::max<int>(device.index(), 0));
+  return index < facts.gpus.size() ? facts.gpus[index] : DeviceFacts::Gpu{};
 }
 
 void choose_kernels(c10::Device device, const KernelChoice& choice) {

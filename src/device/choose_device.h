@@ -27,6 +27,10 @@ c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const b
 /// Throws ConfigError on all ranks when `device` is a GPU of any of them that does not multiply in bf16. Collective.
 void expect_bf16(c10::Device device, comm::Communicator& world, const AskedPrecision& precision = {});
 
+/// The GPU of `facts` that `device` is, where an index of -1 is the first; nothing in it for the host, and for one that
+/// `facts` does not have.
+DeviceFacts::Gpu gpu_of(const DeviceFacts& facts, c10::Device device);
+
 struct KernelChoice {
   bool reproducible = false;
   bool allow_tf32 = true;

@@ -3,6 +3,7 @@
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/unet_json.h"
+#include "nn/unet2d.h"
 
 namespace ddpm::interop {
 namespace {
@@ -19,6 +20,12 @@ base::OrderedJson scheduler_config(const diffusion::SchedulerConfig& scheduler) 
 }
 
 }  // namespace
+
+std::vector<NamedTensor> weights_of(const nn::UNet2D& unet) {
+  std::vector<NamedTensor> weights;
+  for (const nn::Parameter* parameter : unet.parameters()) weights.emplace_back(parameter->name, parameter->value);
+  return weights;
+}
 
 WrittenScheduler::WrittenScheduler(const diffusion::SchedulerConfig& config)
     : formulation(config.formulation),

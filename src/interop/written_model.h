@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
@@ -25,6 +26,9 @@ namespace ddpm::interop {
 
 /// A weight under diffusers' name ("conv_in.weight"), in diffusers' shape and axis order.
 using NamedTensor = std::pair<std::string, at::Tensor>;
+
+/// The model's own weights, for WrittenModel::weights.
+std::vector<NamedTensor> weights_of(const nn::UNet2D& unet);
 
 /// The file scheduler/scheduler_config.json, and what the other files say of it.
 struct WrittenScheduler {

@@ -6,6 +6,10 @@
 
 namespace ddpm::layout {
 
+int64_t bucket_elements(double bucket_mib) {
+  return static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / sizeof(float));
+}
+
 ShardLayout ShardLayout::by_size(int64_t elements, int64_t segment_elements, int64_t parts) {
   ShardLayout layout;
   layout.parts_ = parts;

@@ -17,6 +17,9 @@ inline constexpr int64_t kShardBlock = 4096;
 /// Elements to which everything in a flat buffer is aligned: 16 floats are 64 bytes.
 inline constexpr int64_t kFlatAlignment = 16;
 
+/// Elements of a segment that float32 gradients of `bucket_mib` MiB fill (parallel.bucket_mib).
+int64_t bucket_elements(double bucket_mib);
+
 class ShardLayout {
  public:
   ShardLayout() = default;  ///< a layout without elements

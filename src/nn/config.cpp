@@ -102,6 +102,10 @@ void describe(config::Section& section, UNet2DConfig& c) {
 
 bool is_periodic(const UNet2DConfig& c) { return std::ranges::count(c.padding, kPeriodic) > 0; }
 
+bool is_periodic_along(const UNet2DConfig& c, std::size_t axis) {
+  return c.padding.at(c.padding.size() == 1 ? 0 : axis) == kPeriodic;
+}
+
 bool fits_diffusers(const UNet2DConfig& c) { return !c.num_parameters && !is_periodic(c) && c.dimensions == 2; }
 
 bool is_class_conditional(const UNet2DConfig& c) { return c.class_embed_type || c.num_class_embeds; }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -86,6 +87,8 @@ bool is_class_conditional(const UNet2DConfig& c);
 
 /// Whether something is periodic: beyond the border of such an axis lie the pixels of the other side.
 bool is_periodic(const UNet2DConfig& c);
+/// Whether axis `axis` of images is, the first of which is the depth of volumes or the height.
+bool is_periodic_along(const UNet2DConfig& c, std::size_t axis);
 /// Whether diffusers' UNet2DModel can compute the model.
 bool fits_diffusers(const UNet2DConfig& c);
 

@@ -29,22 +29,18 @@ UNet2D::UNet2D(UNet2DConfig config) : config_(std::move(config)), units_(build_u
 
 ImageShape UNet2D::image_shape() const {
   const ImageSize size = image_size(config_);
+  const auto axes = static_cast<std::size_t>(config_.dimensions);
   return {.depth = size.depth,
           .width = size.width,
-          .periodic_depth = size.depth > 0 && is_periodic_axis(2),
-          .periodic_height = is_periodic_axis(1),
-          .periodic_width = is_periodic_axis(0)};
-}
-
-bool UNet2D::is_periodic_axis(std::size_t from_last) const {
-  return config_.padding.rbegin()[config_.padding.size() == 1 ? 0 : static_cast<std::ptrdiff_t>(from_last)] ==
-         kPeriodic;
+          .periodic_depth = size.depth > 0 && is_periodic_along(config_, 0),
+          .periodic_height = is_periodic_along(config_, axes - 2),
+          .periodic_width = is_periodic_along(config_, axes - 1)};
 }
 
 graph::Graph UNet2D::graph() const {
   graph::Graph g{.axes = config_.dimensions};
-  for (int64_t axis = g.axes; axis > 0; --axis)
-    g.periodic.push_back(is_periodic_axis(static_cast<std::size_t>(axis - 1)));
+  for (int64_t axis = 0; axis < g.axes; ++axis)
+    g.periodic.push_back(is_periodic_along(config_, static_cast<std::size_t>(axis)));
   graph::UnitValues state;
   state.x = g.add(graph::Input{"sample"});
   state.timesteps = g.add(graph::Input{"timestep"});

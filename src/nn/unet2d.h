@@ -77,8 +77,6 @@ class UNet2D {
  private:
   void adapt(const LoraConfig& lora);
   void collect_parameters();
-  /// Whether an axis is periodic; the last one is 0.
-  [[nodiscard]] bool is_periodic_axis(std::size_t from_last) const;
   [[nodiscard]] const Partition& image_of(const Partition& partition) const;
   void check_inputs(const at::Tensor& x, const at::Tensor& timesteps, const Conditions& given) const;
 

@@ -25,7 +25,7 @@ Sharding Sharding::make(const layout::Parallelism& parallelism, const layout::Me
           .stages = mesh.degree(layout::Axis::pipeline),
           .stage = mesh.coordinate(rank, layout::Axis::pipeline),
           .stage_units = parallelism.stage_units,
-          .segment_elements = static_cast<int64_t>(bucket_mib * 1024.0 * 1024.0 / 4.0),
+          .segment_elements = layout::bucket_elements(bucket_mib),
           .offload = parallelism.offload,
           .islands = parallelism.sync_every > 0 ? mesh.degree(layout::Axis::island) : 0,
           .island = mesh.coordinate(rank, layout::Axis::island)};

@@ -98,8 +98,8 @@ std::array<std::pair<std::string_view, int64_t>, 11> Memory::by_kind() const {
 
 layout::ShardLayout shard_layout(const ModelSizes& model, const Arrangement& a) {
   if (a.parallelism.zero_stage == 3) return layout::ShardLayout::by_unit(model.unit_elements, a.shard_size());
-  const auto segment = static_cast<int64_t>(a.bucket_mib * 1024.0 * 1024.0) / kFloat;
-  return layout::ShardLayout::by_size(model.elements(), segment, a.parallelism.zero_stage == 0 ? 1 : a.shard_size());
+  return layout::ShardLayout::by_size(model.elements(), layout::bucket_elements(a.bucket_mib),
+                                      a.parallelism.zero_stage == 0 ? 1 : a.shard_size());
 }
 
 Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_bytes) {

@@ -63,6 +63,9 @@ struct FinishedStep {
   std::optional<BlockNorms> norms = {};                  ///< set by the callback that took them
   bool best = false;                                     ///< set when the state is worth a checkpoint of its own
   std::vector<std::pair<std::string, double>> own = {};  ///< what ModelTrainer::log() was given, in a logged step
+
+  /// Whether long work is due that is done every so many steps, and at the end.
+  [[nodiscard]] bool ends_interval(int64_t steps) const { return last || (step % steps == 0 && !stopping); }
 };
 
 class Callback {

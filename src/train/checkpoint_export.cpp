@@ -87,10 +87,7 @@ at::ScalarType scalar_type(ExportType type) {
 void write_folder(const denoise::LoadedModel& model, const base::Path& source, at::ScalarType dtype,
                   const base::Path& output, base::FileSystem& files) {
   const Description described = model.checkpoint ? describe_checkpoint(model) : describe_folder(model, source);
-  std::vector<interop::NamedTensor> weights;
-  for (const nn::Parameter* parameter : model.unet->parameters()) {
-    weights.emplace_back(parameter->name, parameter->value);
-  }
+  const std::vector<interop::NamedTensor> weights = interop::weights_of(*model.unet);
   interop::WrittenModel written{.unet = model.unet->config(),
                                 .scheduler = described.scheduler,
                                 .weights = weights,

@@ -35,10 +35,7 @@ void with_parts(const denoise::LoadedModel& regression, const std::function<void
   unet.sample_size = denoise::model_size(regression.image.format(1, regression.image.dtype));
   diffusion::SchedulerConfig scheduler;
   scheduler.formulation = diffusion::Formulation::regression;
-  std::vector<interop::NamedTensor> weights;
-  for (const nn::Parameter* parameter : regression.unet->parameters()) {
-    weights.emplace_back(parameter->name, parameter->value);
-  }
+  const std::vector<interop::NamedTensor> weights = interop::weights_of(*regression.unet);
   const base::Json normalization = regression.image.record_json();
   const interop::ModelCard card{.title = "Mean of the images",
                                 .weights = regression.description,

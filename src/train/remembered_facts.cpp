@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "comm/collectives.h"
 #include "comm/mpi_library.h"
+#include "device/choose_device.h"
 #include "device/device_library.h"
 #include "device/processor_name.h"
 #include "train/readable_state.h"
@@ -25,9 +26,7 @@ struct Device {
 Device describe(at::Device device) {
   if (!device.is_cuda()) return {device::processor_name(), ""};
   const device::DeviceFacts facts = device::DeviceLibrary().describe_devices();
-  const std::size_t index = static_cast<unsigned char>(device.index());
-  return {index < facts.gpus.size() ? facts.gpus[index].name : "",
-          fmt::format(", CUDA {}, NCCL {}", facts.runtime, facts.nccl)};
+  return {device::gpu_of(facts, device).name, fmt::format(", CUDA {}, NCCL {}", facts.runtime, facts.nccl)};
 }
 
 }  // namespace

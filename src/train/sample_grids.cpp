@@ -120,7 +120,7 @@ SampleGrids::~SampleGrids() = default;
 
 /// A run that is about to stop skips pictures, except the last one.
 bool SampleGrids::due(const FinishedStep& step) const {
-  return drawing_ && (step.last || (step.step % task_.config.sample.every_steps == 0 && !step.stopping));
+  return drawing_ && step.ends_interval(task_.config.sample.every_steps);
 }
 
 void SampleGrids::run(FinishedStep& step) {

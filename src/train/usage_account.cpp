@@ -1,6 +1,5 @@
 #include "train/usage_account.h"
 
-#include <algorithm>
 #include <array>
 #include <random>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "comm/collectives.h"
 #include "comm/job.h"
+#include "device/choose_device.h"
 #include "device/device_library.h"
 #include "device/processor_name.h"
 
@@ -20,9 +20,7 @@ namespace {
 /// The GPU that this rank computes on; nothing in it on the host.
 device::DeviceFacts::Gpu gpu_of(c10::Device device) {
   if (device.is_cpu()) return {};
-  const device::DeviceFacts facts = device::DeviceLibrary().describe_devices();
-  const auto index = static_cast<std::size_t>(std::max<int>(device.index(), 0));
-  return index < facts.gpus.size() ? facts.gpus[index] : device::DeviceFacts::Gpu{};
+  return device::gpu_of(device::DeviceLibrary().describe_devices(), device);
 }
 
 /// What the ranks of this host gave, without what several gave alike.

@@ -52,7 +52,7 @@ void Validation::watch(DenoisingStep& step, const nn::UNet2D& unet) {
 
 /// A run that is about to stop skips validations, except the last one.
 bool Validation::due(const FinishedStep& step) const {
-  return set_ && (step.last || (step.step % task_.config.validation.every_steps == 0 && !step.stopping));
+  return set_ && step.ends_interval(task_.config.validation.every_steps);
 }
 
 void Validation::run(FinishedStep& step) {

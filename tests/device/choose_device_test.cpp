@@ -85,6 +85,14 @@ TEST_F(ChooseKernels, TheCpuKeepsItsOwn) {
   EXPECT_TRUE(torch.allowTF32CuDNN());
 }
 
+TEST(GpuOf, IsTheOneOfTheIndexAndTheFirstWithoutOne) {
+  const DeviceFacts facts{.gpus = {{.name = "first"}, {.name = "second"}}};
+  EXPECT_EQ(gpu_of(facts, {at::kCUDA, 1}).name, "second");
+  EXPECT_EQ(gpu_of(facts, at::kCUDA).name, "first");
+  EXPECT_EQ(gpu_of(facts, {at::kCUDA, 2}).name, "");
+  EXPECT_EQ(gpu_of(facts, at::kCPU).name, "");
+}
+
 TEST(SharedGpu, NamesTheFirstTwoRanksThatHaveOne) {
   const std::vector<std::string> apart{"0000:18:00.0 of a", "0000:3b:00.0 of a", "0000:18:00.0 of b", "", ""};
   EXPECT_EQ(shared_gpu(apart), "");
