@@ -28,8 +28,7 @@ diffusion::ImageShape shape_of(const nn::UNet2DConfig& model) {
 
 diffusion::SamplerType sampler_of(const SampleBenchOptions& options, diffusion::Formulation formulation) {
   if (options.scheduler) return *options.scheduler;
-  return formulation == diffusion::Formulation::ddpm ? diffusion::SamplerType::ddim
-                                                     : diffusion::default_sampler(formulation);
+  return formulation == diffusion::Formulation::ddpm ? kSamplerOfDdpm : diffusion::default_sampler(formulation);
 }
 
 /// The model with zeros for all that it is given beside noisy images.

@@ -11,8 +11,10 @@
 
 namespace ddpm::bench {
 
+inline constexpr auto kSamplerOfDdpm = diffusion::SamplerType::ddim;
+
 struct SampleBenchOptions {
-  /// Not set: ddim, or of other formulations their own.
+  /// Not set: kSamplerOfDdpm, or of other formulations their own.
   std::optional<diffusion::SamplerType> scheduler = std::nullopt;
   int64_t steps = 10;
   int64_t batch = 16;  ///< images of each rank

@@ -8,6 +8,9 @@
 
 namespace ddpm::checkpoint {
 
+/// Checkpoints of a run that stay whatever keep_latest says: before one that is damaged there is an older one.
+inline constexpr int64_t kLeastKept = 2;
+
 struct CheckpointConfig {
   int64_t every_steps = 500;
   int64_t keep_latest = 3;

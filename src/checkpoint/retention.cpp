@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file_error.h"
+#include "checkpoint/config.h"
 #include "checkpoint/folders.h"
 
 namespace ddpm::checkpoint {
@@ -11,7 +12,7 @@ std::vector<int64_t> superfluous_steps(std::vector<int64_t> steps, int64_t writt
                                        const StepTest& is_whole, const StepTest& is_verified) {
   std::sort(steps.rbegin(), steps.rend());
   const int64_t newest = std::max<int64_t>(retention.keep_latest, 1);
-  int64_t verified_left = std::min<int64_t>(newest, 2);
+  int64_t verified_left = std::min(newest, kLeastKept);
   int64_t whole_left = newest;
   std::vector<int64_t> superfluous;
   for (const int64_t step : steps) {

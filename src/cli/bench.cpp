@@ -326,7 +326,7 @@ void add_bench_command(const Subcommand& program, Command& command) {
   one = declare<SampleBenchArguments>(bench, command, "sample",
                                       "Drawing images with the configuration's model, untrained", sample, run_sample);
   one.add("--scheduler", &sample->options.scheduler,
-          "Sampler; otherwise ddim, or heun for models of edm, euler of flow and regression of regressions");
+          fmt::format("Sampler; otherwise {}", diffusion::default_samplers_text(bench::kSamplerOfDdpm)));
   one.add("--steps", &sample->options.steps, "Steps of the sampler").accept(IntegerRange{1, kMost}).show_default();
   one.add("--batch", &sample->options.batch, "Images of each rank").accept(IntegerRange{1, kMost}).show_default();
   one.add("--repeats", &sample->options.repeats, "Batches that are measured, after one that is not")

@@ -282,8 +282,7 @@ void run_sample(SampleArguments options, Context& context) {
 }
 
 void declare_sampler(const Subcommand& sample, SampleArguments& o) {
-  sample.add("--scheduler", &o.scheduler,
-             "Sampler; otherwise ddpm, or heun for models of edm, euler of flow and regression of regressions");
+  sample.add("--scheduler", &o.scheduler, fmt::format("Sampler; otherwise {}", diffusion::default_samplers_text()));
   sample.add("--steps", &o.steps, "Sampler steps (ddpm: all training timesteps; others: 50 at most)")
       .accept(IntegerRange{1, diffusion::kMostTimesteps});
   sample.add("--eta", &o.sampling.sampler.eta, "ddim: 0 deterministic, 1 as random as ddpm")

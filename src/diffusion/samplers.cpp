@@ -187,6 +187,12 @@ SamplerType default_sampler(Formulation formulation) {
   throw base::InternalError("formulation {}", static_cast<int>(formulation));
 }
 
+std::string default_samplers_text(SamplerType of_ddpm) {
+  const auto name = [](Formulation formulation) { return base::name_of(default_sampler(formulation)); };
+  return fmt::format("{}, or {} for models of edm, {} of flow and {} of regressions", base::name_of(of_ddpm),
+                     name(Formulation::edm), name(Formulation::flow), name(Formulation::regression));
+}
+
 std::unique_ptr<Sampler> make_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
   const SamplerKind& kind = kind_of(options.scheduler);
   check_options(config, kind, options);

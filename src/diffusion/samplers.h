@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "diffusion/sampler.h"
 
@@ -10,6 +11,9 @@ namespace ddpm::diffusion {
 
 /// The sampler that the paper of a formulation draws with: ddpm, heun (edm), euler (flow), regression.
 SamplerType default_sampler(Formulation formulation);
+/// "ddpm, or heun for models of edm, euler of flow and regression of regressions", for a command that draws with
+/// `of_ddpm` where the formulation is ddpm.
+std::string default_samplers_text(SamplerType of_ddpm = default_sampler(Formulation::ddpm));
 
 /// How many steps `sampler` takes unless told otherwise: ddpm all training timesteps, a regression 1, the others 50, or
 /// as many as the model's timesteps allow.

@@ -2,7 +2,8 @@
 
 namespace ddpm::observe {
 
-void describe(config::Section& section, LoggingConfig& c) {
+void declare_logging(config::Schema& schema, LoggingConfig& c) {
+  config::Section section = schema.section("logging", "What is written while training.", config::Identity::may_change);
   section.key("every_steps", c.every_steps,
               "Log the metrics of every n-th optimizer step (and of the first, the last and validated ones)",
               {.min = 1});

@@ -24,7 +24,7 @@ struct LoggingConfig {
   ProgressChoice progress = ProgressChoice::automatic;
 };
 
-/// Declares the keys of [logging] with their defaults, ranges and documentation.
-void describe(config::Section& section, LoggingConfig& c);
+/// Declares [logging] and its keys with their defaults, ranges and documentation.
+void declare_logging(config::Schema& schema, LoggingConfig& c);
 
 }  // namespace ddpm::observe

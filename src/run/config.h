@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "checkpoint/config.h"
 #include "config/schema.h"
 #include "device/device_choice.h"
+#include "engine/limits.h"
 #include "optim/adamw.h"
 #include "optim/ema.h"
 #include "optim/loss_scaler.h"
@@ -45,6 +47,12 @@ struct CommonConfig {
   checkpoint::CheckpointConfig checkpoint;
   FaultConfig fault;
 };
+/// Declares train.steps in the section, which is of a run of any model; `instead_of` as in config::KeyOptions.
+template <typename Steps>
+void describe_steps(config::Section& section, Steps& steps, std::string instead_of = {}) {
+  section.key("steps", steps, "Optimizer steps of the whole run; it may grow on resume.",
+              {.min = 1, .max = engine::kMaxSteps, .instead_of = std::move(instead_of)});
+}
 /// Sections `run` and `batch`.
 void describe_run_and_batch(config::Schema& schema, CommonConfig& c);
 /// The other sections.

@@ -31,6 +31,12 @@ constexpr std::array<Signal, 6> kSignals = {{{"USR1", SIGUSR1, true},
                                              {"HUP", SIGHUP},
                                              {"URG", SIGURG}}};
 
+std::array<std::string_view, kSignals.size()> signal_names() {
+  std::array<std::string_view, kSignals.size()> names;
+  std::ranges::transform(kSignals, names.begin(), &Signal::name);
+  return names;
+}
+
 std::string signal_name(int number) {
   const auto* found = std::ranges::find(kSignals, number, &Signal::number);
   return found != kSignals.end() ? fmt::format("SIG{}", found->name) : fmt::format("signal {}", number);
@@ -115,8 +121,9 @@ void describe(config::Section& section, FaultConfig& c) {
       .key("validation_timeout_s", c.validation_timeout_s, "Longest seconds for each batch of a validation.",
            {.min = 0.0})
       .key("stop_signals", c.stop_signals,
-           "Signals (USR1, USR2, TERM, INT, HUP, URG) after which the run writes "
-           "a checkpoint and ends with exit code 75; the same command continues.")
+           fmt::format("Signals ({}) after which the run writes a checkpoint and ends with exit code 75; the same "
+                       "command continues.",
+                       fmt::join(signal_names(), ", ")))
       .key("max_minutes", c.max_minutes,
            "Minutes after which this start saves and ends with exit code 75; 0: no limit.", {.min = 0.0})
       .key("skip_nonfinite", c.skip_nonfinite,
@@ -137,9 +144,7 @@ void describe(config::Section& section, FaultConfig& c) {
 void validate(const FaultConfig& c) {
   for (const std::string& name : c.stop_signals) {
     if (std::ranges::find(kSignals, name, &Signal::name) != kSignals.end()) continue;
-    std::vector<std::string_view> known;
-    known.reserve(kSignals.size());
-    for (const Signal& signal : kSignals) known.push_back(signal.name);
+    auto known = signal_names();
     std::ranges::sort(known);
     throw base::ConfigError("fault.stop_signals holds \"{}\"; wanted: any of {}", name, fmt::join(known, ", "));
   }

@@ -161,8 +161,7 @@ std::vector<checkpoint::LocalSlice> Snapshot::local_slices() const {
 
 checkpoint::SaveRequest save_request(const Snapshot& snapshot, const std::string& config_hash,
                                      const checkpoint::CheckpointConfig& retention) {
-  constexpr int64_t kLeastKept = 2;  // before a damaged checkpoint there is an older one
-  const int64_t keep_latest = std::max(retention.keep_latest, kLeastKept);
+  const int64_t keep_latest = std::max(retention.keep_latest, checkpoint::kLeastKept);
   return {.step = snapshot.state.at("step").get<int64_t>(),
           .state = snapshot.state,
           .config_hash = config_hash,

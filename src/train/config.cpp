@@ -26,11 +26,9 @@ constexpr double kMaxLevels = 100;
 constexpr double kMaxSamples = 1024;
 
 void describe(config::Section& section, DurationConfig& c) {
-  section
-      .key("steps", c.steps, "Optimizer steps of the whole run; it may grow on resume.",
-           {.min = 1, .max = engine::kMaxSteps, .instead_of = "epochs"})
-      .key("epochs", c.epochs, "Instead of steps: passes over the training set.",
-           {.min = 0.0, .max = kMaxEpochs, .above_min = true, .instead_of = "steps"});
+  run::describe_steps(section, c.steps, "epochs");
+  section.key("epochs", c.epochs, "Instead of steps: passes over the training set.",
+              {.min = 0.0, .max = kMaxEpochs, .above_min = true, .instead_of = "steps"});
 }
 
 void describe(config::Section& section, ValidationConfig& c) {
@@ -90,7 +88,7 @@ config::Schema make_schema(Config& c) {
   declare(schema, "sample", "Pictures during training, of the weights that RUN/model would get.", Identity::may_change,
           c.sample);
   declare(schema, "card", "What the model card, RUN/model/README.md, says of the model.", Identity::may_change, c.card);
-  declare(schema, "logging", "What is written while training.", Identity::may_change, c.logging);
+  observe::declare_logging(schema, c.logging);
   return schema;
 }
 

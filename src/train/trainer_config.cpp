@@ -8,19 +8,16 @@
 #include "base/standard_streams.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
-#include "engine/limits.h"
 #include "run/run_program.h"
 
 namespace ddpm::train {
 
 TrainerConfiguration::TrainerConfiguration() {
   run::describe_run_and_batch(schema_, values_);
-  schema_.section("train", "How long to train.", config::Identity::may_change)
-      .key("steps", values_.steps, "Optimizer steps of the whole run; it may grow on resume.",
-           {.min = 1, .max = engine::kMaxSteps});
+  config::Section train = schema_.section("train", "How long to train.", config::Identity::may_change);
+  run::describe_steps(train, values_.steps);
   run::describe_training(schema_, values_);
-  config::Section logging = schema_.section("logging", "What is written while training.", config::Identity::may_change);
-  observe::describe(logging, values_.logging);
+  observe::declare_logging(schema_, values_.logging);
 }
 
 void TrainerConfiguration::load(std::span<const std::string> arguments, comm::Communicator& world) {
