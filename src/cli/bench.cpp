@@ -75,7 +75,7 @@ std::string step_text(const bench::StepBench& bench) {
       bench.image_flops * bench.images_per_second.median / 1e9, 100.0 * bench.compute_fraction(),
       bench.limits.matrix_flops / 1e9, memory * bench.update_fraction(), 100.0 * bench.update_fraction(), memory);
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
-    text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", engine::name_of(static_cast<engine::StepPart>(i)),
+    text += fmt::format("  {:<10} {:9.2f} ms  {:5.1f} %\n", base::name_of(static_cast<engine::StepPart>(i)),
                         1e3 * bench.parts[i], 100.0 * bench.parts[i] / total);
   }
   return text + fmt::format("waiting for images {:.2f} ms, for other ranks {:.2f} ms, in any part of the step\n",
@@ -85,7 +85,7 @@ std::string step_text(const bench::StepBench& bench) {
 OrderedJson step_json(const bench::StepBench& bench) {
   OrderedJson parts;
   for (std::size_t i = 0; i < bench.parts.size(); ++i) {
-    parts[engine::name_of(static_cast<engine::StepPart>(i))] = bench.parts[i];
+    parts[std::string(base::name_of(static_cast<engine::StepPart>(i)))] = bench.parts[i];
   }
   return {{"version", base::kVersion},
           {"ranks", bench.ranks},

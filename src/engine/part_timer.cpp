@@ -1,34 +1,17 @@
 #include "engine/part_timer.h"
 
-#include "base/error.h"
+#include <string>
+
+#include "base/named.h"
 #include "device/current_stream.h"
 #include "device/ranges.h"
 
 namespace ddpm::engine {
-
-const char* name_of(StepPart part) {
-  switch (part) {
-    case StepPart::data:
-      return "data";
-    case StepPart::forward:
-      return "forward";
-    case StepPart::backward:
-      return "backward";
-    case StepPart::reduction:
-      return "reduction";
-    case StepPart::optimizer:
-      return "optimizer";
-    case StepPart::ema:
-      return "ema";
-    case StepPart::other:
-      return "other";
-  }
-  throw base::InternalError("part {} is not in the list", static_cast<int>(part));
-}
-
 namespace {
 
-const char* span_name(StepPart part) { return part == StepPart::optimizer ? "update" : name_of(part); }
+std::string span_name(StepPart part) {
+  return part == StepPart::optimizer ? "update" : std::string(base::name_of(part));
+}
 
 }  // namespace
 
@@ -48,7 +31,7 @@ void PartTimer::enter(StepPart part) {
     entered_ = now;
   }
   if (part_ != StepPart::other) device::end_range();
-  if (part != StepPart::other) device::begin_range(span_name(part));
+  if (part != StepPart::other) device::begin_range(span_name(part).c_str());
   part_ = part;
 }
 

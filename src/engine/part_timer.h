@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include <c10/core/Device.h>
 
@@ -17,9 +18,10 @@ namespace ddpm::engine {
 /// communication that hides behind backward, and waits during it, count as backward. other: noise, bookkeeping.
 enum class StepPart : uint8_t { data, forward, backward, reduction, optimizer, ema, other };
 
-inline constexpr std::size_t kStepParts = 7;
-
-const char* name_of(StepPart part);
+constexpr auto names_of(StepPart /*type*/) {
+  return std::to_array<std::string_view>({"data", "forward", "backward", "reduction", "optimizer", "ema", "other"});
+}
+inline constexpr std::size_t kStepParts = names_of(StepPart{}).size();
 
 /// Seconds by part.
 using StepSeconds = std::array<double, kStepParts>;

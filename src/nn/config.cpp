@@ -9,7 +9,6 @@
 namespace ddpm::nn {
 namespace {
 
-const std::vector<std::string> kResamplers = {"conv", "resnet"};
 const std::vector<std::string> kPaddings = {"zeros", kPeriodic};
 
 // Far beyond any model, and small enough that no product of two of them overflows.
@@ -60,8 +59,8 @@ void describe_blocks(config::Section& section, UNet2DConfig& c) {
            "What lies beyond the image's border: zeros, or periodic: its other side, which no model of diffusers "
            "knows; one of all axes, or one per axis as in sample_size",
            {.choices = kPaddings})
-      .key("downsample_type", c.downsample_type, "Downsampler of AttnDownBlock2D", {.choices = kResamplers})
-      .key("upsample_type", c.upsample_type, "Upsampler of AttnUpBlock2D", {.choices = kResamplers});
+      .key("downsample_type", c.downsample_type, "Downsampler of AttnDownBlock2D")
+      .key("upsample_type", c.upsample_type, "Upsampler of AttnUpBlock2D");
 }
 
 }  // namespace

@@ -39,6 +39,10 @@ constexpr auto names_of(ActivationName /*type*/) {
   return std::to_array<std::string_view>({"silu", "swish", "mish", "gelu", "relu"});
 }
 
+/// What changes the resolution beside attention blocks: a convolution, or a residual block.
+enum class ResamplerName : uint8_t { conv, resnet };
+constexpr auto names_of(ResamplerName /*type*/) { return std::to_array<std::string_view>({"conv", "resnet"}); }
+
 /// A value of UNet2DConfig::padding.
 inline constexpr const char* kPeriodic = "periodic";
 
@@ -59,8 +63,8 @@ struct UNet2DConfig {
   int64_t layers_per_block = 2;
   double mid_block_scale_factor = 1.0;
   int64_t downsample_padding = 1;
-  std::string downsample_type = "conv";
-  std::string upsample_type = "conv";
+  ResamplerName downsample_type = ResamplerName::conv;
+  ResamplerName upsample_type = ResamplerName::conv;
   double dropout = 0.0;
   ActivationName act_fn = ActivationName::silu;
   int64_t attention_head_dim = 8;

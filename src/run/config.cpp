@@ -17,7 +17,7 @@ void describe(config::Section& section, RunConfig& c) {
       .key("umask", c.umask,
            "Permissions that the run's new files and folders lack, as in the shell: with 077 only "
            "you may read them, with 027 your group too, with 022 everybody. user: the shell's own.",
-           {.choices = {"077", "027", "022", "007", "002", "user"}, .identity = Identity::may_change})
+           {.identity = Identity::may_change})
       .key("seed", c.seed, "Everything random is a function of this, the step and the position in the global batch.",
            {.min = 0})
       .key("device", c.device, "Where to compute; auto takes a GPU when there is one.",

@@ -2,8 +2,10 @@
 // trained, saved and watched over.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "checkpoint/config.h"
@@ -19,10 +21,16 @@
 
 namespace ddpm::run {
 
+/// Permissions that new files lack, in the octal digits of the shell; `user`: as the process was started with.
+enum class Umask : uint8_t { u077, u027, u022, u007, u002, user };
+constexpr auto names_of(Umask /*type*/) {
+  return std::to_array<std::string_view>({"077", "027", "022", "007", "002", "user"});
+}
+
 /// [run]
 struct RunConfig {
   std::string directory;
-  std::string umask = "077";
+  Umask umask = Umask::u077;
   int64_t seed = 0;
   device::DeviceChoice device = device::DeviceChoice::automatic;
   int64_t threads_per_rank = 0;

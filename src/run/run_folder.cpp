@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/named.h"
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/value.h"
-#include "run/config.h"
 #include "run/fault.h"
 
 namespace ddpm::run {
@@ -48,11 +48,11 @@ auto read_back(const base::Path& stored, const Read& read) {
 
 }  // namespace
 
-void set_file_mask(const std::string& umask) {
-  if (umask != "user") ::umask(static_cast<mode_t>(std::stoul(umask, nullptr, 8)));
+void set_file_mask(Umask umask) {
+  if (umask != Umask::user) ::umask(static_cast<mode_t>(std::stoul(std::string(base::name_of(umask)), nullptr, 8)));
 }
 
-std::string stored_umask(const base::FileSystem& files, const base::Path& config_file) {
+Umask stored_umask(const base::FileSystem& files, const base::Path& config_file) {
   CommonConfig config;
   if (!files.exists(config_file)) return config.run.umask;
   config::Schema schema;
@@ -102,8 +102,8 @@ RunFolder::Content RunFolder::inspect() const {
 }
 
 void RunFolder::lock(bool force_unlock) {
-  set_file_mask(
-      std::get<std::string>(config::current(*configuration_.find("run.umask")).data));  // every rank makes files
+  const config::Value umask = config::current(*configuration_.find("run.umask"));
+  set_file_mask(base::find_named<Umask>(std::get<std::string>(umask.data)).value());  // every rank makes files
   comm::do_on_root(comm_, [this] {
     for (base::Path folder = base::plain_path(path_); !files_.exists(folder); folder = base::parent_of(folder)) {
       made_.push_back(folder);

@@ -17,16 +17,17 @@
 #include "checkpoint/run_lock.h"
 #include "comm/communicator.h"
 #include "config/resolve.h"
+#include "run/config.h"
 
 namespace ddpm::run {
 
-/// Permissions that this process's new files lack from now on; `umask` is a value of run.umask.
-void set_file_mask(const std::string& umask);
+/// Permissions that this process's new files lack from now on.
+void set_file_mask(Umask umask);
 
 /// The run.umask in the config.toml of a run, or the key's default if the file does not exist; the file's other keys
 /// are ignored, since keys of a user's own model are not known here. Throws base::OutputError when the file cannot be
 /// read or has another value.
-std::string stored_umask(const base::FileSystem& files, const base::Path& config_file);
+Umask stored_umask(const base::FileSystem& files, const base::Path& config_file);
 
 class RunFolder {
  public:

@@ -31,7 +31,7 @@ std::map<std::string, nn::UNet2DConfig> models() {
   classes.num_class_embeds = 4;
   classes.sample_size = {16, 32};
   nn::UNet2DConfig resnet = plain;
-  resnet.downsample_type = resnet.upsample_type = "resnet";
+  resnet.downsample_type = resnet.upsample_type = nn::ResamplerName::resnet;
   resnet.resnet_time_scale_shift = nn::TimeScaleShift::scale_shift;
   resnet.time_embedding_type = nn::TimeEmbedding::learned;
   resnet.num_train_timesteps = 1000;

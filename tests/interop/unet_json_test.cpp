@@ -106,8 +106,8 @@ TEST(UNetJson, TakesWhatDiffusersBuildsTheSameModelFrom) {
                                                 {"num_class_embeds", 10}},
                                                "F");
   EXPECT_EQ(unet.act_fn, nn::ActivationName::silu);
-  EXPECT_EQ(unet.downsample_type, "conv");
-  EXPECT_EQ(unet.upsample_type, "conv");
+  EXPECT_EQ(unet.downsample_type, nn::ResamplerName::conv);
+  EXPECT_EQ(unet.upsample_type, nn::ResamplerName::conv);
   EXPECT_EQ(unet.norm_eps, 0.0);
   EXPECT_FALSE(nn::is_class_conditional(unet));  // diffusers knows no such embedding, and refuses labels
 
@@ -154,6 +154,7 @@ TEST(UNetJson, RefusesWithPathKeySeenAndWanted) {
                                    {"layers_per_block", true, "model.layers_per_block"},
                                    {"layers_per_block", nullptr, "model.layers_per_block = null"},
                                    {"downsample_type", "fir", "model.downsample_type = \"fir\""},
+                                   {"upsample_type", "fir", "one of conv, resnet"},
                                    {"freq_shift", 0.5, "wanted: an integer"},
                                    {"layers_per_block", uint64_t{1} << 63U, "model.layers_per_block"},
                                    {"block_out_channels", {128, "256"}, "model.block_out_channels"},

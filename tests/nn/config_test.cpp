@@ -124,7 +124,6 @@ const std::vector<Refusal> kRefusals = {
        c.num_class_embeds = 10;
      },
      "num_class_embeds", "10", "\"timestep\""},
-    {"resampler", [](auto& c) { c.upsample_type = "fir"; }, "upsample_type", "\"fir\"", "one of conv, resnet"},
     {"padding", [](auto& c) { c.downsample_padding = 2; }, "downsample_padding", "2", "at least 0 and at most 1"},
     {"dropout", [](auto& c) { c.dropout = 1.0; }, "dropout", "1", "at least 0 and below 1"},
     {"sample_size",

@@ -26,8 +26,8 @@ nn::UNet2DConfig model(const std::string& name) {
   c.down_block_types = {"DownBlock2D", "AttnDownBlock2D"};
   c.up_block_types = {"AttnUpBlock2D", "UpBlock2D"};
   if (name == "resampling") {
-    c.downsample_type = "resnet";
-    c.upsample_type = "resnet";
+    c.downsample_type = nn::ResamplerName::resnet;
+    c.upsample_type = nn::ResamplerName::resnet;
     c.down_block_types = {"AttnDownBlock2D", "AttnDownBlock2D"};
     c.up_block_types = {"AttnUpBlock2D", "AttnUpBlock2D"};
     c.resnet_time_scale_shift = nn::TimeScaleShift::scale_shift;

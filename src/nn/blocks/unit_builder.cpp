@@ -48,9 +48,10 @@ void UnitBuilder::add_residual(const BlockType& type, const BlockPlace& place, i
   if (skip == SkipUse::push) push_skip();
 }
 
-void UnitBuilder::add_resampler(const BlockType& type, const std::string& name, std::string_view how) {
+void UnitBuilder::add_resampler(const BlockType& type, const std::string& name, ResamplerName how) {
   const bool down = type.resampling == Resampling::down;
-  if (type.resampler == Resampler::residual || (type.resampler == Resampler::configured && how == "resnet")) {
+  if (type.resampler == Resampler::residual ||
+      (type.resampler == Resampler::configured && how == ResamplerName::resnet)) {
     ResnetOptions o = resnet(channels_, channels_);
     o.resampling = type.resampling;
     add<ResnetUnit>(name, o, "", std::nullopt, down ? SkipUse::push : SkipUse::none);

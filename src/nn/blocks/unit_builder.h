@@ -38,7 +38,7 @@ class UnitBuilder {
   void add_residual(const BlockType& type, const BlockPlace& place, int64_t i, SkipUse skip);
   /// A block's resampler by a convolution or in a residual block. `how` is the configuration's downsample_type or
   /// upsample_type, which some block types heed.
-  void add_resampler(const BlockType& type, const std::string& name, std::string_view how);
+  void add_resampler(const BlockType& type, const std::string& name, ResamplerName how);
   /// Residual block i of a skip block, with `attention`.
   void add_skip_residual(const BlockType& type, const BlockPlace& place, int64_t i, SkipUse skip, bool attention);
   /// The residual block that ends a skip block.
