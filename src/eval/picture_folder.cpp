@@ -20,8 +20,10 @@ PictureFolder::PictureFolder(std::unique_ptr<base::FileSystem> files,
     : files_(std::move(files)), source_(std::move(source)) {}
 
 PictureFolder PictureFolder::open(comm::Communicator& comm, const base::Path& path) {
+  auto files = base::posix_file_system();
+  const base::FileSystem& system = *files;
   const std::string text = comm::agree_on_root(comm, [&] {
-    const data::prepare::FolderListing listing = data::prepare::list_folder(path);
+    const data::prepare::FolderListing listing = data::prepare::list_folder(system, path);
     if (!listing.skipped.empty()) {
       throw DatasetError("{}: {}: {}; wanted: pictures alone", path.string(), listing.skipped.front().path,
                          listing.skipped.front().reason);
@@ -32,8 +34,6 @@ PictureFolder PictureFolder::open(comm::Communicator& comm, const base::Path& pa
     }
     return data::prepare::pack(listing);
   });
-  auto files = base::posix_file_system();
-  const base::FileSystem& system = *files;
   PictureFolder folder(std::move(files), data::prepare::read_folder(system, path, data::prepare::unpack_listing(text),
                                                                     /*labels=*/false, {}));
   comm::agree(comm, [&] {

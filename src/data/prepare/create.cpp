@@ -82,7 +82,7 @@ void describe(const base::Logger& log, const ImageSource& source, int64_t shards
 /// Rank 0: looks through the source and makes the place for the output. The text is for open_source().
 std::string begin(FileSystem& files, const CreateOptions& options, std::optional<GrowingFolder>& folder) {
   GrowingFolder::refuse_existing(files, options.output);
-  std::string found = find_source(options.source);
+  std::string found = find_source(files, options.source);
   const auto source = open_source(files, options.source, found);
   const CreatePlan plan(options, *source);
   folder.emplace(files, options.output, plan.shard_names());

@@ -147,14 +147,14 @@ std::string find_records(const SourceOptions& options, SourceFormat format, cons
 
 /// The type of the first picture that tells one. Files that are missing, too large or no files are passed over here,
 /// for they are refused or left out when they are read.
-base::DType type_of_first(const base::Path& root, const std::vector<std::string>& names, const PictureLimits& limits) {
-  const auto files = base::posix_file_system();
+base::DType type_of_first(const base::FileSystem& files, const base::Path& root, const std::vector<std::string>& names,
+                          const PictureLimits& limits) {
   for (const std::string& name : names) {
     try {
       const base::FileFacts facts = base::look_at(root / name);
       if (facts.kind != base::FileKind::regular) continue;
       if (static_cast<uint64_t>(facts.stamp.size) > limits.max_file_bytes) continue;
-      const std::string bytes = files->read(root / name, limits.max_file_bytes);
+      const std::string bytes = files.read(root / name, limits.max_file_bytes);
       if (const auto type = told_type(bytes)) return *type;
     } catch (const base::OutputError& error) {
       throw base::DatasetError("{}", error.what());
@@ -163,15 +163,16 @@ base::DType type_of_first(const base::Path& root, const std::vector<std::string>
   return base::DType::u8;
 }
 
-std::string find_list(const SourceOptions& options, const std::vector<base::Path>& paths) {
+std::string find_list(const base::FileSystem& files, const SourceOptions& options,
+                      const std::vector<base::Path>& paths) {
   if (options.labels == Labels::folder) {
     throw base::ConfigError("--labels folder: {} is a list, which has its own labels; wanted auto or none",
                             paths.front().string());
   }
   if (paths.size() > 1) throw base::ConfigError("SOURCE: {} lists, wanted one", paths.size());
-  PictureFiles list = read_list(paths.front(), options.labels == Labels::kept);
+  PictureFiles list = read_list(files, paths.front(), options.labels == Labels::kept);
   check_class_names(list.set.class_names, "a label of the list");
-  list.set.dtype = type_of_first(list.root, list.names, options.limits);
+  list.set.dtype = type_of_first(files, list.root, list.names, options.limits);
   return std::string(kListTag) + pack(list);
 }
 
@@ -187,22 +188,23 @@ std::string find_archives(const SourceOptions& options, const std::vector<base::
   return std::string(kArchivesTag) + pack(set);
 }
 
-std::string find_files(const SourceOptions& options, SourceFormat format, const std::vector<base::Path>& paths) {
+std::string find_files(const base::FileSystem& files, const SourceOptions& options, SourceFormat format,
+                       const std::vector<base::Path>& paths) {
   if (format == SourceFormat::automatic) format = format_of(paths.front());
-  if (format == SourceFormat::list) return find_list(options, paths);
+  if (format == SourceFormat::list) return find_list(files, options, paths);
   if (format == SourceFormat::archive) return find_archives(options, paths);
   return find_records(options, format, paths);
 }
 
 /// The pictures of a folder, or the training files that it stands for.
-std::string find_in_folder(const SourceOptions& options) {
+std::string find_in_folder(const base::FileSystem& files, const SourceOptions& options) {
   const base::Path& folder = options.paths.front();
   EndingCounts other_files;
   if (options.format == SourceFormat::folder || options.format == SourceFormat::automatic) {
-    FolderListing listing = list_folder(folder);
+    FolderListing listing = list_folder(files, folder);
     if (options.labels == Labels::folder) check_class_names(listing.class_names, "a folder's name");
     if (!listing.images.empty()) {
-      listing.dtype = type_of_first(folder, listing.images, options.limits);
+      listing.dtype = type_of_first(files, folder, listing.images, options.limits);
       return std::string(kFolderTag) + pack(listing);
     }
     other_files = listing.other_files;
@@ -211,13 +213,13 @@ std::string find_in_folder(const SourceOptions& options) {
                                found_instead(other_files));
     }
   }
-  const auto [format, files] = files_of_folder(folder, options.format, other_files);
-  return find_records(options, format, files);
+  const auto [format, paths] = files_of_folder(folder, options.format, other_files);
+  return find_records(options, format, paths);
 }
 
 }  // namespace
 
-std::string find_source(const SourceOptions& options) {
+std::string find_source(const base::FileSystem& files, const SourceOptions& options) {
   if (options.paths.empty()) throw base::ConfigError("SOURCE: wanted a folder, or files");
   const base::Path& first = options.paths.front();
   for (const base::Path& path : options.paths) {
@@ -237,9 +239,9 @@ std::string find_source(const SourceOptions& options) {
       throw base::ConfigError("--format {}: {} is a folder, wanted files", base::name_of(options.format),
                               first.string());
     }
-    return find_in_folder(options);
+    return find_in_folder(files, options);
   }
-  return find_files(options, options.format, options.paths);
+  return find_files(files, options, options.format, options.paths);
 }
 
 std::unique_ptr<ImageSource> open_source(const base::FileSystem& files, const SourceOptions& options,

@@ -39,7 +39,7 @@ struct SourceOptions {
 
 /// Looks through the source, on one rank. The text makes open_source() the same source on every rank.
 /// Throws ConfigError when options do not go together, DatasetError when the source is absent, not whole, or none.
-std::string find_source(const SourceOptions& options);
+std::string find_source(const base::FileSystem& files, const SourceOptions& options);
 
 /// The source that was found. `files` outlives it.
 std::unique_ptr<ImageSource> open_source(const base::FileSystem& files, const SourceOptions& options,

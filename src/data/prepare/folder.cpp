@@ -17,7 +17,8 @@ using base::FileKind;
 
 class Walker {
  public:
-  Walker(base::Path root, FolderListing& listing) : root_(std::move(root)), listing_(listing) {}
+  Walker(const base::FileSystem& files, base::Path root, FolderListing& listing)
+      : files_(files), root_(std::move(root)), listing_(listing) {}
 
   /// Adds what lies in the folder `relative` ("" is the root); throws OutputError when it cannot be listed.
   void walk(const std::string& relative) {
@@ -54,12 +55,13 @@ class Walker {
 
   /// Whatever its name is: a folder of pictures may have been behind it.
   void leave_out_link(const std::string& relative) {
-    if (!base::posix_file_system()->exists(root_ / relative)) {
+    if (!files_.exists(root_ / relative)) {
       throw base::DatasetError("{}: is gone since its folder was listed", (root_ / relative).string());
     }
     listing_.skipped.push_back({relative, "a link that leads nowhere"});
   }
 
+  const base::FileSystem& files_;
   base::Path root_;
   FolderListing& listing_;
   std::vector<base::FileIdentity> above_;
@@ -92,13 +94,13 @@ int64_t top_folder_in(const std::vector<std::string>& folders, std::string_view 
 
 int64_t FolderListing::class_of(const std::string& path) const { return top_folder_in(class_names, path); }
 
-FolderListing list_folder(const base::Path& root) {
+FolderListing list_folder(const base::FileSystem& files, const base::Path& root) {
   FolderListing listing;
   base::read_as<base::DatasetError>([&] {
     if (base::kind_of(root) != FileKind::folder) {
       throw base::DatasetError("{}: not a folder, wanted one with {} files", root.string(), kReadFormats);
     }
-    Walker(root, listing).walk("");
+    Walker(files, root, listing).walk("");
   });
   std::sort(listing.images.begin(), listing.images.end());
   listing.class_names = top_folders(listing.images);

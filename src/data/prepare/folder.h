@@ -30,7 +30,7 @@ struct FolderListing {
 /// folders are passed over. Symbolic links are followed, except one that leads back to a folder it lies in. Files with
 /// other endings are counted; those of formats in which pictures come are also left out by name. Throws DatasetError
 /// when `root` is not a folder, and when anything in it cannot be listed or looked at.
-FolderListing list_folder(const base::Path& root);
+FolderListing list_folder(const base::FileSystem& files, const base::Path& root);
 
 /// A listing as text and back, so that one rank can list and all know.
 std::string pack(const FolderListing& listing);

@@ -106,11 +106,11 @@ bool is_list_name(const base::Path& path) {
   return ending == ".txt" || ending == ".tsv" || ending == ".lst";
 }
 
-PictureFiles read_list(const base::Path& path, bool with_labels) {
+PictureFiles read_list(const base::FileSystem& files, const base::Path& path, bool with_labels) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 31U;
   const std::string text = base::read_as<base::DatasetError>([&] {
     static_cast<void>(base::InputFile(path));  // refuses devices and pipes, which may have no end
-    return base::posix_file_system()->read(path, kMostBytes);
+    return files.read(path, kMostBytes);
   });
   const std::vector<Line> lines = parse_lines(text, path);
   PictureFiles list;

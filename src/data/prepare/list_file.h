@@ -16,7 +16,7 @@ bool is_list_name(const base::Path& path);
 ///
 /// The pictures are not looked at. Throws DatasetError, which names the line, for a list that is not so, and for one
 /// that names none.
-PictureFiles read_list(const base::Path& path, bool with_labels);
+PictureFiles read_list(const base::FileSystem& files, const base::Path& path, bool with_labels);
 
 /// A list as text and back, so that one rank can read it and all know.
 std::string pack(const PictureFiles& list);

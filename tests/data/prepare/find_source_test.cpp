@@ -35,7 +35,7 @@ class FindSource : public testing::Test {
     options.format = format;
     options.labels = labels;
     for (const std::string& name : names) options.paths.push_back(root() / name);
-    return open_source(*files_, options, find_source(options));
+    return open_source(*files_, options, find_source(*files_, options));
   }
 
  private:

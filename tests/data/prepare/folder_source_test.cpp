@@ -43,7 +43,7 @@ class FolderOfPictures : public testing::Test {
 
   /// Reads the one picture.
   bool read(const base::FileSystem& files, const PictureLimits& limits = {}) {
-    const auto source = read_folder(files, folder_.path(), list_folder(folder_.path()), false, limits);
+    const auto source = read_folder(files, folder_.path(), list_folder(files, folder_.path()), false, limits);
     return source->read(0, 3, skipped_).has_value();
   }
 
@@ -87,7 +87,7 @@ TEST_F(FolderOfPictures, WhatItHoldsMayLeaveItOut) {
 
 TEST_F(FolderOfPictures, OneThatVanishesIsMissed) {
   const auto files = base::posix_file_system();
-  const auto source = read_folder(*files, folder_.path(), list_folder(folder_.path()), false, {});
+  const auto source = read_folder(*files, folder_.path(), list_folder(*files, folder_.path()), false, {});
   std::filesystem::remove(picture_);
   EXPECT_THAT(
       [&] {

@@ -27,6 +27,8 @@ class Folder : public testing::Test {
   void add(const std::string& name) { test::write_bytes(root() / name, "x"); }
   [[nodiscard]] const fs::path& root() const { return folder_.path(); }
 
+  const std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
+
  private:
   test::TemporaryFolder folder_;
 };
@@ -35,7 +37,7 @@ TEST_F(Folder, ListsImagesAtAnyDepthInBytewiseOrder) {
   for (const char* name : {"b/2.png", "b/10.png", "a/x/y/z.jpeg", "a-b/1.JPG", "a/1.PnG", "Z.png", "\xC3\xA9/1.png"}) {
     add(name);
   }
-  const FolderListing listing = list_folder(root());
+  const FolderListing listing = list_folder(*files_, root());
   EXPECT_THAT(listing.images,
               ElementsAre("Z.png", "a-b/1.JPG", "a/1.PnG", "a/x/y/z.jpeg", "b/10.png", "b/2.png", "\xC3\xA9/1.png"));
   EXPECT_THAT(listing.skipped, IsEmpty());
@@ -44,7 +46,7 @@ TEST_F(Folder, ListsImagesAtAnyDepthInBytewiseOrder) {
 TEST_F(Folder, ClassesAreTopLevelFoldersInBytewiseOrder) {
   for (const char* name : {"b/1.png", "a-b/1.png", "a/sub/1.png", "B/1.png", "1.png"}) add(name);
   fs::create_directories(root() / "empty");
-  const FolderListing listing = list_folder(root());
+  const FolderListing listing = list_folder(*files_, root());
   EXPECT_THAT(listing.class_names, ElementsAre("B", "a", "a-b", "b"));
   EXPECT_EQ(listing.class_of("a/sub/1.png"), 1);
   EXPECT_EQ(listing.class_of("a-b/1.png"), 2);
@@ -53,7 +55,7 @@ TEST_F(Folder, ClassesAreTopLevelFoldersInBytewiseOrder) {
 
 TEST_F(Folder, OtherFilesAreCountedAndHiddenOnesPassedOver) {
   for (const char* name : {"1.png", "notes.txt", "png", "x.png.bak", ".hidden.png", ".git/1.png"}) add(name);
-  const FolderListing listing = list_folder(root());
+  const FolderListing listing = list_folder(*files_, root());
   EXPECT_THAT(listing.images, ElementsAre("1.png"));
   EXPECT_THAT(listing.other_files, UnorderedElementsAre(Pair("", 1), Pair(".bak", 1), Pair(".txt", 1)));
   EXPECT_THAT(listing.skipped, IsEmpty());
@@ -61,7 +63,7 @@ TEST_F(Folder, OtherFilesAreCountedAndHiddenOnesPassedOver) {
 
 TEST_F(Folder, PicturesOfOtherFormatsAreNamed) {
   for (const char* name : {"1.png", "a/2.WebP", "3.tiff", "4.npy", "5.txt", "a/6.Gif"}) add(name);
-  const FolderListing listing = list_folder(root());
+  const FolderListing listing = list_folder(*files_, root());
   EXPECT_THAT(listing.images, ElementsAre("1.png", "3.tiff", "a/2.WebP"));
   EXPECT_EQ(total(listing.other_files), 3);
   EXPECT_THAT(listing.skipped,
@@ -76,7 +78,7 @@ TEST_F(Folder, LinksAreFollowedAndLoopsAreNot) {
   fs::create_symlink("nowhere.png", root() / "dangling.png");
   fs::create_symlink("/nowhere/class", root() / "class");  // a folder of pictures may have been there
   ASSERT_EQ(::mkfifo((root() / "pipe.png").c_str(), 0600), 0);
-  const FolderListing listing = list_folder(root());
+  const FolderListing listing = list_folder(*files_, root());
   EXPECT_THAT(listing.images, ElementsAre("a/1.png", "b/1.png"));
   EXPECT_THAT(listing.skipped,
               UnorderedElementsAre(Field(&Skipped::path, "a/loop"), Field(&Skipped::path, "b/loop"),
@@ -89,7 +91,7 @@ TEST_F(Folder, LinksAreFollowedAndLoopsAreNot) {
 TEST_F(Folder, PackedListingsComeBackWhole) {
   for (const char* name : {"b/1.png", "a/new\nline.png", "x.txt"}) add(name);
   fs::create_symlink("nowhere", root() / "gone.jpg");
-  const FolderListing listing = list_folder(root());
+  const FolderListing listing = list_folder(*files_, root());
   const FolderListing back = unpack_listing(pack(listing));
   EXPECT_EQ(back.images, listing.images);
   EXPECT_EQ(back.class_names, listing.class_names);
@@ -101,8 +103,8 @@ TEST_F(Folder, PackedListingsComeBackWhole) {
 
 TEST_F(Folder, ASourceThatIsNoFolderIsADatasetError) {
   add("file");
-  EXPECT_THROW(list_folder(root() / "file"), base::DatasetError);
-  EXPECT_THROW(list_folder(root() / "absent"), base::DatasetError);
+  EXPECT_THROW(list_folder(*files_, root() / "file"), base::DatasetError);
+  EXPECT_THROW(list_folder(*files_, root() / "absent"), base::DatasetError);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "data/prepare/list_file.h"
 
+#include <memory>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "data/prepare/test_files.h"
 #include "data/prepare/webdataset.h"
+#include "support/forwarding_files.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -21,7 +23,7 @@ class ListFile : public testing::Test {
  protected:
   PictureFiles read(const std::string& text, bool with_labels = true) {
     test::write_bytes(path_, text);
-    return unpack_list(pack(read_list(path_, with_labels)));
+    return unpack_list(pack(read_list(*files_, path_, with_labels)));
   }
   std::string refusal(const std::string& text) {
     try {
@@ -34,7 +36,19 @@ class ListFile : public testing::Test {
 
   test::TemporaryFolder folder_;
   base::Path path_ = folder_.path() / "list.tsv";
+  const std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
 };
+
+/// A disk on which each file names one picture.
+class DiskOfLists : public test::ForwardingFiles {
+ public:
+  [[nodiscard]] std::string read(const base::Path& /*path*/, uint64_t /*most*/) const override { return "there.png"; }
+};
+
+TEST_F(ListFile, IsReadFromTheDiskThatIsGiven) {
+  test::write_bytes(path_, "here.png");
+  EXPECT_THAT(read_list(DiskOfLists(), path_, true).names, ElementsAre("there.png"));
+}
 
 TEST_F(ListFile, NamesPicturesInItsOrder) {
   const PictureFiles list = read("b/2.png\n\n/abs/1 x.png\r\nb/2.png");
@@ -53,7 +67,7 @@ TEST_F(ListFile, AByteOrderMarkAndCommentsAreNoPictures) {
 
 TEST_F(ListFile, ADeviceIsRefusedWithoutBeingRead) {
   try {
-    static_cast<void>(read_list("/dev/zero", true));
+    static_cast<void>(read_list(*files_, "/dev/zero", true));
     FAIL() << "it was accepted";
   } catch (const base::DatasetError& error) {
     EXPECT_THAT(error.what(), HasSubstr("/dev/zero: "));
