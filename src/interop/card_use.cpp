@@ -25,17 +25,17 @@ image = pipeline(batch_size=1).images[0]
 /// What DDPMPipeline does not do: with a scheduler that scales, as edm's do, the network is shown scaled images; others
 /// take no generator; a size may not be known; and values beyond [-1, 1] are not cut off.
 constexpr std::string_view kLoopUse = R"(```python
-import torch
+MORE_IMPORTSimport torch
 from diffusers import SCHEDULER, UNet2DModel
 
 unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
 scheduler = SCHEDULER.from_pretrained("PATH OF THIS FOLDER", subfolder="scheduler")
 scheduler.set_timesteps(50)
-images = torch.randn(1, unet.config.in_channels, HEIGHT, WIDTH)FROM_NOISE
+READ_MASKimages = torch.randn(1, unet.config.in_channels, HEIGHT, WIDTH)FROM_NOISE
 for t in scheduler.timesteps:
     with torch.no_grad():
         answer = unet(SHOWN, t).sample
-    images = scheduler.step(answer, t, images).prev_sample
+HOLD_MASK    images = scheduler.step(answer, t, images).prev_sample
 ```
 )";
 
@@ -114,6 +114,30 @@ The model has learned what the answers of `mean_model/` leave of the images: add
 refuses this folder as a pipeline, since its samples alone are not images.
 )";
 
+constexpr std::string_view kMasked =
+    R"(The images that the model has learned from have no values where a mask is 0, and what it answers there means
+nothing.
+)";
+constexpr std::string_view kHeld =
+    R"(At each step the denoised image is held at 0 there, so that the network is shown 0 and noise, as in training:
+`ddpm sample` does so, pipelines of diffusers do not.
+)";
+constexpr std::string_view kOneMask =
+    R"(`normalization.json` has the mask of whole images: `sides`, and `bits`, base64 of bytes of eight pixels each, the
+first in the lowest bit.
+)";
+constexpr std::string_view kMasksOfImages =
+    R"(Each image had a mask of its own, so that whoever draws gives one: `valid`, true where the image has values.
+)";
+
+/// Makes `valid` of the mask in normalization.json.
+constexpr std::string_view kReadMask = R"(with open("PATH OF THIS FOLDER/normalization.json") as file:
+    mask = json.load(file)["mask"]
+bits = torch.frombuffer(bytearray(base64.b64decode(mask["bits"])), dtype=torch.uint8)
+pixels = (bits[:, None] >> torch.arange(8)).flatten() % 2 == 1
+valid = pixels[: HEIGHT * WIDTH].view(1, 1, HEIGHT, WIDTH)
+)";
+
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from))
     text.replace(at, from.size(), to);
@@ -151,6 +175,66 @@ std::string zeros_shape(const nn::UNet2DConfig& unet, const std::vector<std::str
   return fmt::format("{}, {}, {}{}, {}", count, unet.out_channels, depth, size.height, size.width);
 }
 
+/// Whether images had masks.
+bool is_masked(const base::Json& normalization) {
+  if (!normalization.is_object()) return false;
+  const base::Json fields = normalization.value("fields", base::Json::array());
+  return std::ranges::any_of(fields, [](const base::Json& field) { return field.value("role", "") == "mask"; });
+}
+
+/// Whether the record has the mask of such images as the network makes.
+bool has_mask_of_images(const WrittenModel& model) {
+  if (!is_masked(model.normalization) || !model.normalization.contains("mask")) return false;
+  const nn::ImageSize size = nn::image_size(model.unet);
+  return model.normalization["mask"].value("sides", std::vector<int64_t>{}) == std::vector{size.height, size.width};
+}
+
+/// What the network would answer of a denoised image of zeros, in the names of the loop.
+std::string_view answer_of_zeros(const WrittenScheduler& scheduler) {
+  if (scheduler.formulation == diffusion::Formulation::edm) {
+    return "-images * data / sigma / (sigma**2 + data**2) ** 0.5";
+  }
+  if (scheduler.formulation == diffusion::Formulation::flow) {
+    return "images * scheduler.config.num_train_timesteps / t";
+  }
+  const std::string prediction = base::Json::parse(scheduler.text).value("prediction_type", "epsilon");
+  if (prediction == "sample") return "torch.zeros_like(images)";
+  if (prediction == "v_prediction") return "images * (signal / (1 - signal)) ** 0.5";
+  return "images / (1 - signal) ** 0.5";
+}
+
+/// The lines of the loop that hold the denoised image at 0 where it has no values.
+std::string holding_of_mask(const WrittenScheduler& scheduler) {
+  std::string names;
+  if (scheduler.formulation == diffusion::Formulation::edm) {
+    names = "    sigma, data = scheduler.sigmas[scheduler.step_index], scheduler.config.sigma_data\n";
+  } else if (scheduler.formulation == diffusion::Formulation::ddpm) {
+    names = "    signal = scheduler.alphas_cumprod[t]\n";
+  }
+  return fmt::format("{}    answer = torch.where(valid, answer, {})\n", names, answer_of_zeros(scheduler));
+}
+
+/// What the card says of the mask.
+std::string mask_text(const WrittenModel& model) {
+  std::string text(kMasked);
+  if (model.scheduler.formulation != diffusion::Formulation::regression) text += kHeld;
+  text += model.normalization.contains("mask") ? kOneMask : kMasksOfImages;
+  return text.append(1, '\n');
+}
+
+/// The program and what is said of the mask, whose values are held at 0 where the program is a loop.
+std::string with_mask(std::string text, const WrittenModel& model) {
+  const bool masked = is_masked(model.normalization);
+  const bool loops = text.find("HOLD_MASK") != std::string::npos;
+  if (loops) {
+    const bool read = has_mask_of_images(model);
+    text = replaced(std::move(text), "MORE_IMPORTS", read ? "import base64\nimport json\n\n" : "");
+    text = replaced(std::move(text), "READ_MASK", read ? kReadMask : "");
+    text = replaced(std::move(text), "HOLD_MASK", masked ? holding_of_mask(model.scheduler) : "");
+  }
+  return masked ? mask_text(model) + text : text;
+}
+
 /// The program, with words in capitals for what differs from model to model, and what is said before it.
 std::string use_of(const WrittenModel& model, const std::vector<std::string>& beside) {
   const auto joined = [](std::string_view before, std::string_view program) {
@@ -164,8 +248,8 @@ std::string use_of(const WrittenModel& model, const std::vector<std::string>& be
   const bool classes = nn::is_class_conditional(model.unet);
   if (classes || !beside.empty()) return joined(classes ? kClasses : "", kOneAnswer);
   const std::string& scheduler = model.scheduler.class_name;
-  const bool runs =
-      !diffusion::scales_input(scheduler) && diffusion::takes_generator(scheduler) && !model.unet.sample_size.empty();
+  const bool runs = !diffusion::scales_input(scheduler) && diffusion::takes_generator(scheduler) &&
+                    !model.unet.sample_size.empty() && !is_masked(model.normalization);
   if (!runs) return std::string(kLoopUse);
   const bool fields = model.normalization.is_object() && model.normalization.value("dtype", "") == "float32";
   return fields ? joined(kValues, kLoopUse) : std::string(kUnconditionalUse);
@@ -178,7 +262,7 @@ std::string card_use(const WrittenModel& model) {
   const bool scaled = diffusion::scales_input(model.scheduler.class_name);
   const bool classes = nn::is_class_conditional(unet);
   const std::vector<std::string> beside = names_beside(model.normalization);
-  std::string text = use_of(model, beside);
+  std::string text = with_mask(use_of(model, beside), model);
   std::string noisy = scaled ? "scheduler.scale_model_input(noisy_images, t)" : "noisy_images";
   if (model.scheduler.formulation == diffusion::Formulation::regression) noisy = "zeros";
   if (!beside.empty()) text = std::string(kBeside) + text;

@@ -4,9 +4,11 @@ showed it. Loops in PyTorch over the UNet of diffusers draw the same from the sa
 import math
 import os
 import pathlib
+import re
 import shutil
 import sys
 import unittest
+from unittest import mock
 
 import diffusers
 import h5py
@@ -95,6 +97,31 @@ class MaskedSamples(unittest.TestCase):
         self.assertLessEqual(np.abs(drawn - wanted).max(), 1e-4 * np.abs(wanted).max())
         self.assertEqual(np.abs(drawn * ~valid.numpy()).max(), 0)
 
+    def assert_drawn_by_card(self, run, valid, **names):
+        """The program of the model's card holds every denoised image at 0 under the mask, and so what it draws."""
+        program = re.search(r"```python\n(.*?)```", (run / "model/README.md").read_text(), re.DOTALL)[1]
+        kind = getattr(diffusers, re.search(r"from diffusers import (\w+)", program)[1])
+        step, denoised = kind.step, []
+
+        def watched(scheduler, *arguments):
+            done = step(scheduler, *arguments)
+            denoised.append(getattr(done, "pred_original_sample", None))
+            return done
+
+        torch.manual_seed(3)
+        with mock.patch.object(kind, "step", watched):
+            exec(program.replace("PATH OF THIS FOLDER", str(run / "model")), names)
+        torch.testing.assert_close(names["valid"], valid)
+        for image in (names["images"], *(image for image in denoised if image is not None)):
+            self.assertLessEqual((image * ~valid).abs().max(), 1e-4)
+            self.assertGreater((image * valid).abs().max(), 0.01)
+        if kind is not diffusers.FlowMatchEulerDiscreteScheduler:
+            return
+        torch.manual_seed(3)
+        with torch.no_grad():
+            wanted = flow_by_euler(lambda x, t: names["unet"](x, torch.as_tensor(t)).sample, torch.randn(1, 1, SIZE, SIZE), valid, 50)
+        self.assertLessEqual((names["images"] - wanted).abs().max(), 1e-3 * wanted.abs().max())
+
     def test_the_mask_of_a_set_belongs_to_the_model(self):
         path = write_set(WORK / "one.h5", ONE_MASK)
         valid = torch.from_numpy(ONE_MASK == 1)[None, None]
@@ -105,6 +132,7 @@ class MaskedSamples(unittest.TestCase):
                 self.assert_drawn_by_loop(run, scheduler, 12, valid, "--spatial-size", "2x1", ranks=2)
                 folder = self.draw(run / "model", scheduler, 12)[1]
                 np.testing.assert_array_equal(folder, self.draw(run, scheduler, 12)[1])
+                self.assert_drawn_by_card(run, valid)
 
     def test_masks_of_the_set_that_is_given(self):
         masks = (np.random.default_rng(3).random((COUNT, SIZE, SIZE)) > 0.3).astype(np.uint8)
@@ -115,6 +143,9 @@ class MaskedSamples(unittest.TestCase):
         self.assert_drawn_by_loop(run, "euler", 12, torch.ones(1, 1, 1, 1, dtype=torch.bool).expand(4, 1, SIZE, SIZE))
         valid = torch.from_numpy(masks[:4] == 1)[:, None]
         self.assert_drawn_by_loop(run, "euler", 12, valid, "--condition", folder)
+        self.assert_drawn_by_loop(run, "euler", 12, valid, "--condition", WORK / "each-source.h5")
+        self.assertIn("whoever draws gives one", (run / "model/README.md").read_text())
+        self.assert_drawn_by_card(run, valid[:1], valid=valid[:1])
 
 
 if __name__ == "__main__":
