@@ -25,7 +25,8 @@ namespace {
 
 constexpr auto kSumBytes = static_cast<int64_t>(sizeof(uint32_t));
 
-/// A folder lists its fields itself: a key of bare files that says another thing is refused.
+/// A folder lists its fields itself: a key of bare files that says another thing is refused, but for a mask that may
+/// be absent.
 void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const std::string& path) {
   const DatasetOptions plain;
   const std::pair<const char*, bool> said[] = {{"variables", !options.variables.empty()},
@@ -54,6 +55,7 @@ void expect_listed(const DatasetInfo& info, const DatasetOptions& options, const
     const std::size_t at = info.find(role);
     const std::string listed = at < info.fields.size() ? info.fields[at].path : "";
     if (name.empty() || name == unset || name == listed) continue;
+    if (role == FieldRole::mask && options.mask_use != MaskUse::required) continue;
     throw DatasetError("{}: {}, but {} lists {}", path, key_text(options.said_by, key, name), kDescriptionFile,
                        listed.empty() ? "no field of that role" : fmt::format("\"{}\"", listed));
   }

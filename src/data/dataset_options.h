@@ -19,6 +19,13 @@ enum class Missing : uint8_t {
 };
 constexpr auto names_of(Missing /*type*/) { return std::to_array<std::string_view>({"refuse", "mask"}); }
 
+/// What becomes of a mask that is named.
+enum class MaskUse : uint8_t {
+  required,  ///< each file must have it
+  optional,  ///< it is left where a file lacks it
+  lasting,   ///< the same, and a foreign file's is left where it changes along the sample axes
+};
+
 struct DatasetOptions {
   std::string images = kImagesPath;  ///< name of the array in a bare .h5 file
   std::string labels = kLabelsPath;  ///< "": read no labels
@@ -35,6 +42,9 @@ struct DatasetOptions {
   std::vector<std::string> sample_axes = {};  ///< axes along which images follow each other; empty: the first one
   int64_t lead = 0;  ///< places along the last sample axis from the condition, which has the image's variables too
   Missing missing = Missing::refuse;
+  MaskUse mask_use = MaskUse::required;
+  /// Variables that stand for the images where a foreign file lacks some of `variables`; `missing` then masks nothing.
+  std::vector<std::string> stand_ins = {};
   int threads = 1;              ///< threads with which this rank unpacks chunks
   int64_t chunk_cache_mib = 0;  ///< MiB that each host keeps for unpacked chunks; 0: each rank keeps a few
 

@@ -102,6 +102,9 @@ class Composer {
   Composed compose(FieldRole role, const std::vector<VariableRequest>& requests);
   void add_field(FieldRole role, const std::vector<VariableRequest>& requests, int64_t lead, BareFile& bare);
   void add_labels(BareFile& bare);
+  [[nodiscard]] bool has_all(const std::vector<VariableRequest>& requests) const;
+  [[nodiscard]] bool changes_with_samples(const VariableRequest& request) const;
+  void add_mask(BareFile& bare);
   void add_missing_mask(BareFile& bare) const;
   void note_coordinates(const ForeignVariable& variable);
   [[nodiscard]] const std::vector<int64_t>& places_along(const std::string& label) const;
@@ -310,6 +313,28 @@ void Composer::add_labels(BareFile& bare) {
   add_field(FieldRole::labels, {request}, options_.lead, bare);
 }
 
+bool Composer::has_all(const std::vector<VariableRequest>& requests) const {
+  return std::ranges::all_of(requests, [&](const VariableRequest& request) { return file_.has(request.name); });
+}
+
+/// Whether a variable has values of its own for some of the images.
+bool Composer::changes_with_samples(const VariableRequest& request) const {
+  const ForeignVariable variable = file_.open(request.name);
+  return std::ranges::any_of(variable.axes, [&](const ForeignAxis& axis) {
+    const bool is_chosen =
+        std::ranges::find(request.choices, axis.name, &VariableRequest::Choice::axis) != request.choices.end();
+    return axis.extent > 1 && !is_chosen && place_in(samples_.names(), axis.name);
+  });
+}
+
+void Composer::add_mask(BareFile& bare) {
+  const std::vector<VariableRequest> mask = parse_requests(options_.mask, options_.key("mask"));
+  if (options_.mask_use != MaskUse::required && !has_all(mask)) return;
+  const auto changes = [&](const VariableRequest& request) { return changes_with_samples(request); };
+  if (options_.mask_use == MaskUse::lasting && std::ranges::any_of(mask, changes)) return;
+  add_field(FieldRole::mask, mask, options_.lead, bare);
+}
+
 void Composer::add_missing_mask(BareFile& bare) const {
   if (options_.missing != Missing::mask) return;
   const Rows& images = *bare.rows.front();
@@ -323,6 +348,11 @@ BareFile Composer::bare_file() {
   BareFile bare;
   std::vector<VariableRequest> images;
   for (const std::string& text : options_.variables) images.push_back(parse_request(text, options_.key("variables")));
+  const bool stands_in = !options_.stand_ins.empty() && !has_all(images);
+  if (stands_in) images.clear();
+  for (const std::string& text : options_.stand_ins) {
+    if (stands_in) images.push_back(parse_request(text, options_.key("condition")));
+  }
   add_field(FieldRole::image, images, options_.lead, bare);
   bare.info.count = bare.rows.front()->rows();
   add_labels(bare);
@@ -331,8 +361,8 @@ BareFile Composer::bare_file() {
   add_field(FieldRole::condition, given, 0, bare);
   add_field(FieldRole::static_values, parse_requests(options_.static_values, options_.key("static")), 0, bare);
   add_field(FieldRole::parameters, parse_requests(options_.parameters, options_.key("parameters")), 0, bare);
-  add_field(FieldRole::mask, parse_requests(options_.mask, options_.key("mask")), options_.lead, bare);
-  add_missing_mask(bare);
+  add_mask(bare);
+  if (!stands_in) add_missing_mask(bare);
   bare.description += fmt::format("along [{}], lead {}\n", fmt::join(samples_.names(), ", "), options_.lead);
   bare.coordinates = std::move(coordinates_);
   bare.times = times_;

@@ -45,7 +45,8 @@ std::string names_at_hand(const ForeignFile& from) {
   return some_of(std::move(names));
 }
 
-std::string path_of(const ForeignFile& from, const std::string& name) {
+/// Where the array of this name lies; nothing where there is none.
+std::optional<std::string> find_path(const ForeignFile& from, const std::string& name) {
   std::vector<std::string> places = {name.front() == '/' ? name : "/" + name};
   if (from.is_well() && name.front() != '/') {
     places.clear();
@@ -55,6 +56,11 @@ std::string path_of(const ForeignFile& from, const std::string& name) {
   for (const std::string& place : places) {
     if (from.file.contains(place)) return place;
   }
+  return std::nullopt;
+}
+
+std::string path_of(const ForeignFile& from, const std::string& name) {
+  if (auto path = find_path(from, name)) return *std::move(path);
   throw DatasetError("{}: there is no variable {}; wanted: one of {}", from.file.path().string(),
                      base::shortened(name, base::kLongestShownName), names_at_hand(from));
 }
@@ -160,6 +166,8 @@ ForeignVariable ForeignFile::open(const std::string& name) const {
           .decoding = std::move(decoding),
           .unit = units && units->texts.size() == 1 ? plain_unit(units->texts.front()) : ""};
 }
+
+bool ForeignFile::has(const std::string& name) const { return find_path(*this, name).has_value(); }
 
 std::vector<double> ForeignFile::coordinates(const ForeignAxis& axis) const {
   if (axis.coordinates.empty()) return {};

@@ -42,6 +42,8 @@ struct ForeignFile {
   [[nodiscard]] bool is_well() const { return !space.empty(); }
   /// Opens the array of this name: an absolute one, or one at the file's root, or among The Well's fields.
   [[nodiscard]] ForeignVariable open(const std::string& name) const;
+  /// Whether there is an array of this name.
+  [[nodiscard]] bool has(const std::string& name) const;
   /// The coordinates of an axis; empty where it has none.
   [[nodiscard]] std::vector<double> coordinates(const ForeignAxis& axis) const;
   /// The attribute `units` of its coordinates; "": there is none.

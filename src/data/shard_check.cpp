@@ -130,7 +130,10 @@ int64_t count_without_images(const h5::File& file, const DatasetOptions& options
   for (const std::string& name : {options.condition, options.parameters, options.labels}) {
     if (!name.empty() && file.contains(name)) return file.array(name).rows();
   }
-  return 0;
+  if (options.mask.empty() || !file.contains(options.mask)) return 0;
+  const h5::Array mask = file.array(options.mask);
+  const bool of_each = mask.shape().size() == options.absent_images.size();  // with n in place of the channels
+  return of_each ? mask.rows() : 0;
 }
 
 /// The images of the file, or what stands for them.
@@ -228,7 +231,9 @@ BareFile open_bare_file(const h5::File& file, const DatasetOptions& options) {
   add_bare_array(file, FieldRole::condition, options.condition, bare);
   add_bare_array(file, FieldRole::static_values, options.static_values, bare);
   add_bare_array(file, FieldRole::parameters, options.parameters, bare);
-  add_bare_array(file, FieldRole::mask, options.mask, bare);
+  const bool lacks_mask =
+      options.mask_use != MaskUse::required && !options.mask.empty() && !file.contains(options.mask);
+  if (!lacks_mask) add_bare_array(file, FieldRole::mask, options.mask, bare);
   return bare;
 }
 

@@ -11,7 +11,10 @@
 namespace ddpm::denoise {
 namespace {
 
-constexpr const char* kLabels = "labels";  // only where the model learned some
+// Only where they are set.
+constexpr const char* kLabels = "labels";
+constexpr const char* kMask = "mask";
+constexpr const char* kMissing = "missing";
 
 std::vector<std::string> texts_of(const std::vector<data::VariableRequest>& requests) {
   std::vector<std::string> texts;
@@ -30,12 +33,15 @@ base::Json to_json(const data::DatasetOptions& reading) {
                      {"parameters", reading.parameters},
                      {"lead", reading.lead}};
   if (reading.names_label_variable()) json[kLabels] = reading.labels;
+  if (!reading.mask.empty()) json[kMask] = reading.mask;
+  if (reading.missing != data::Missing::refuse) json[kMissing] = base::name_of(reading.missing);
   return json;
 }
 
 data::DatasetOptions parse_file_reading(const base::Json& json, const std::string& place) {
-  const base::JsonFields fields(
-      json, place, {"variables", "axes", "sample_axes", "condition", "static", "parameters", "lead"}, {kLabels});
+  const base::JsonFields fields(json, place,
+                                {"variables", "axes", "sample_axes", "condition", "static", "parameters", "lead"},
+                                {kLabels, kMask, kMissing});
   const bool labelled = fields.has(kLabels);
   const auto list = [&](const char* key) {
     return base::to_texts(fields.array(key), fmt::format("{}.{}", place, key));
@@ -48,12 +54,15 @@ data::DatasetOptions parse_file_reading(const base::Json& json, const std::strin
                                .sample_axes = list("sample_axes"),
                                .lead = fields.integer("lead")};
   if (labelled) reading.labels = fields.text(kLabels);
+  if (fields.has(kMask)) reading.mask = fields.text(kMask);
+  if (fields.has(kMissing)) reading.missing = fields.named<data::Missing>(kMissing);
   if (reading.variables.empty()) throw base::OutputError("{}.variables: wanted at least one", place);
   try {
     for (const std::string& text : reading.variables) static_cast<void>(data::parse_request(text, "variables"));
     static_cast<void>(data::parse_requests(reading.condition, "condition"));
     static_cast<void>(data::parse_requests(reading.static_values, "static"));
     static_cast<void>(data::parse_requests(reading.parameters, "parameters"));
+    static_cast<void>(data::parse_requests(reading.mask, kMask));
     if (labelled) static_cast<void>(data::parse_request(reading.labels, kLabels));
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}: {}", place, error.what());
@@ -66,8 +75,11 @@ data::DatasetOptions reading_of_conditions(const data::DatasetOptions& reading, 
   std::ranges::move(texts_of(data::parse_requests(reading.condition, "condition")), std::back_inserter(given));
   data::DatasetOptions conditions = reading;
   conditions.lead = 0;
+  conditions.mask_use = reading.lead > 0 ? data::MaskUse::lasting : data::MaskUse::optional;
+  if (reading.lead > 0) conditions.missing = data::Missing::refuse;
   conditions.condition = fmt::format("{}", fmt::join(given, ", "));
-  if (same_size && !given.empty()) conditions.variables = std::move(given);
+  if (!same_size || given.empty()) return conditions;
+  (conditions.missing == data::Missing::mask ? conditions.stand_ins : conditions.variables) = std::move(given);
   return conditions;
 }
 

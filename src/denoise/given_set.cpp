@@ -11,6 +11,7 @@
 #include "denoise/file_reading.h"
 #include "denoise/null_class.h"
 #include "denoise/same_meaning.h"
+#include "denoise/sample_mask.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -108,6 +109,8 @@ data::DatasetOptions reading_of_given(const LoadedModel& model, bool labelled) {
   options.condition = path(FieldRole::condition);
   options.static_values = path(FieldRole::static_values);
   options.parameters = path(FieldRole::parameters);
+  options.mask = mask_to_read(record);
+  options.mask_use = data::MaskUse::optional;
   options.absent_images = record.format(model.unet->config().out_channels, base::DType::f32).shape();
   return options;
 }
@@ -137,8 +140,8 @@ void expect_like_trained(const data::Dataset& dataset, const LoadedModel& model,
     expect_known_labels(dataset, model.unet->config());
     expect_same_classes(sets, model.image.class_names);
   }
-  const bool masked = field_of(dataset.info().fields, FieldRole::mask) != nullptr;
-  if (!masked && model.unet->config().in_channels == model.unet->config().out_channels) return;
+  if (!gives_masks(model.image, &dataset) && model.unet->config().in_channels == model.unet->config().out_channels)
+    return;
   if (dataset.image().sides() == model.image.sides()) return;
   throw base::DatasetError("{}: what it gives is for images of {}; those that are drawn are {}", path,
                            data::size_text(dataset.image()), fmt::join(model.image.sides(), " × "));

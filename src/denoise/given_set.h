@@ -15,8 +15,8 @@ const data::Field* field_of(const std::vector<data::Field>& fields, data::FieldR
 /// images are not looked at.
 std::vector<data::Field> given_fields(const std::vector<data::Field>& trained);
 
-/// Which arrays or variables of a file have the roles that the model takes: those of the training set. `labelled`:
-/// samples have the classes of the set.
+/// Which arrays or variables of a file have the roles that the model takes: those of the training set. A file may lack
+/// masks (sample_mask.h). `labelled`: samples have the classes of the set.
 data::DatasetOptions reading_of_given(const LoadedModel& model, bool labelled);
 
 /// Refuses a set that lacks what the model takes, or gives it in another shape, variables of other names or units, or,

@@ -5,7 +5,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -24,6 +23,7 @@
 #include "denoise/model_fit.h"
 #include "denoise/model_inputs.h"
 #include "denoise/null_class.h"
+#include "denoise/sample_mask.h"
 
 namespace ddpm::denoise {
 namespace {
@@ -57,14 +57,14 @@ bool wants_labels(const LoadedModel& model, const SampleInputOptions& options) {
   return nn::is_class_conditional(model.unet->config()) && !options.class_label && !options.all_classes;
 }
 
-/// SHA-256 of these conditions as they are stored. So files without digests are known by what they hold: their times
-/// change when they are copied.
-std::string digest_of_conditions(const data::Dataset& dataset, layout::Range conditions) {
+/// SHA-256 of these conditions as they are stored, and of their masks where these count. So files without digests are
+/// known by what they hold: their times change when they are copied.
+std::string digest_of_conditions(const data::Dataset& dataset, layout::Range conditions, bool masks) {
   constexpr std::size_t kBytesAtOnce = std::size_t{64} << 20U;
   base::Sha256 digest;
   for (std::size_t f = 0; f < dataset.fields().size(); ++f) {
     const data::Field& field = dataset.fields()[f];
-    if (field.role != FieldRole::condition) continue;
+    if (field.role != FieldRole::condition && !(masks && field.role == FieldRole::mask)) continue;
     const auto at_once = static_cast<int64_t>(std::max<std::size_t>(1, kBytesAtOnce / field.bytes()));
     for (int64_t first = conditions.begin; first < conditions.end; first += at_once) {
       const int64_t n = std::min(at_once, conditions.end - first);
@@ -107,8 +107,8 @@ struct SampleInputs::State {
   /// model is given neither.
   [[nodiscard]] StoredBatch read(int64_t first, int64_t n) const {
     if (!inputs) return {};
-    const auto wanted = [](const data::Field& field) {
-      return field.role == FieldRole::condition || field.role == FieldRole::mask;
+    const auto wanted = [masks = takes_masks()](const data::Field& field) {
+      return field.role == FieldRole::condition || (masks && field.role == FieldRole::mask);
     };
     if (dataset) return stored_batch(read_range(*dataset, conditions_of(first, n), wanted), dataset->fields(), device);
     const data::Field field = image_field();
@@ -191,9 +191,9 @@ struct SampleInputs::State {
       given.beside = each(batch.beside);
       given.conditions.parameters = each(batch.conditions.parameters);
       given.conditions.parameters_kept = each(batch.conditions.parameters_kept);
-      given.valid = each(batch.valid);
+      if (takes_masks()) given.valid = each(batch.valid);
     }
-    if (!given.valid.defined() && valid.defined()) given.valid = valid.expand({n, -1, -1, -1});
+    if (valid.defined()) given.valid = valid.expand({n, -1, -1, -1});
     given.conditions.class_labels = labels(first, n, dropped);
     return given;
   }
@@ -214,19 +214,8 @@ struct SampleInputs::State {
     parameters = at::tensor(values, at::kDouble).to(device, at::kFloat).unsqueeze(0);
   }
 
-  /// Whether the set that is given says where images have values.
-  [[nodiscard]] bool gives_masks() const {
-    return dataset && field_of(dataset->info().fields, FieldRole::mask) != nullptr;
-  }
-
-  /// Takes the mask that the model remembers, where it is one of such images as are drawn.
-  void set_mask() {
-    const RecordedMask& mask = model.image.mask;
-    if (mask.empty() || mask.sides != model.image.sides()) return;
-    const at::Tensor pixels = at::empty({std::ssize(mask.valid)}, at::kBool);
-    std::ranges::copy(mask.valid, pixels.data_ptr<bool>());
-    valid = pixels.view({1, 1, -1, mask.sides.back()}).to(device);
-  }
+  /// Whether samples have the masks of the set that is given.
+  [[nodiscard]] bool takes_masks() const { return gives_masks(model.image, dataset ? &*dataset : nullptr); }
 
   void expect_given() const {
     if (dataset) return;
@@ -259,15 +248,9 @@ SampleInputs SampleInputs::open(const LoadedModel& model, const SampleInputOptio
   SampleInputs inputs = of_set(model, options, std::move(dataset), world, device);
   const std::string warning = positions_warning(model);
   if (!warning.empty()) runtime.log.warn("{}", warning);
-  const data::Field* mask = field_of(model.image.fields, FieldRole::mask);
-  if (mask != nullptr && mask->per_set && !inputs.state_->valid.defined() && !inputs.state_->gives_masks()) {
-    runtime.log.warn(
-        "the model was trained with a mask{}; images are drawn as if they had values everywhere; wanted: "
-        "as --condition a dataset whose masks they have",
-        model.image.mask.empty() ? std::string(", which an older version did not record")
-                                 : fmt::format(" of {}, not of {}", fmt::join(model.image.mask.sides, " × "),
-                                               fmt::join(model.image.sides(), " × ")));
-  }
+  const std::optional<data::Dataset>& given = inputs.state_->dataset;
+  const std::string of_masks = mask_warning(model.image, given ? &*given : nullptr);
+  if (!of_masks.empty()) runtime.log.warn("{}", of_masks);
   return inputs;
 }
 
@@ -277,7 +260,7 @@ SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOpt
   auto state = std::make_unique<State>(State{model, options, std::move(dataset), {}, device, {}, {}});
   comm::agree(world, [&] {
     if (!options.parameters.empty()) state->set_parameters();
-    state->set_mask();
+    state->valid = mask_of_model(model.image, device);
     check_class_label(unet, options, state->dataset && !state->dataset->labels().empty());
     expect_record_of(unet, model.image);
     expect_positions_of_whole_images(model);
@@ -290,13 +273,14 @@ SampleInputs SampleInputs::of_set(const LoadedModel& model, const SampleInputOpt
         throw base::ConfigError("--parameters: --condition gives them already; wanted: one of the two");
       }
     }
-    const bool more = unet.in_channels != unet.out_channels || unet.num_parameters || state->gives_masks();
+    const bool more = unet.in_channels != unet.out_channels || unet.num_parameters || state->takes_masks();
     if (!state->dataset && more) {
       state->inputs.emplace(std::vector{state->image_field()}, device, model.image.positions);
     } else if (more) {
       state->inputs.emplace(*state->dataset, model.image.positions, device);
     } else if (state->dataset && !wants_labels(model, options)) {
-      throw base::ConfigError("--condition {}: the model is given nothing beside noisy images", options.dataset);
+      throw base::ConfigError("--condition {}: the model is given nothing beside noisy images{}", options.dataset,
+                              mask_source(model.image) == MaskSource::given ? ", and this set has no masks" : "");
     }
   });
   return SampleInputs(std::move(state));
@@ -364,7 +348,7 @@ std::string SampleInputs::identity(int64_t count) const {
   std::string given;
   if (s.dataset) given = s.dataset->content_hash();
   if (s.dataset && !s.dataset->has_digests()) {
-    given += fmt::format(" {}", digest_of_conditions(*s.dataset, s.conditions_of(0, count)));
+    given += fmt::format(" {}", digest_of_conditions(*s.dataset, s.conditions_of(0, count), s.takes_masks()));
   }
   return fmt::format("members {} parameters {} class {} all {}{} dataset {}", s.options.members,
                      fmt::join(s.options.parameters, ","), s.options.class_label.value_or(-1), s.options.all_classes,

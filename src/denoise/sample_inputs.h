@@ -1,5 +1,5 @@
 // What sampling gives a model beside noisy images: conditions, static values and parameters of a dataset, positions,
-// and the class.
+// and the class; and which pixels have values (sample_mask.h).
 #pragma once
 
 #include <cstdint>
