@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "denoise/sample_dataset.h"
 #include "denoise/stored_images.h"
@@ -24,16 +25,22 @@ std::string guidance_of(const DatasetJob& job) {
                      text(job.model.condition_dropout));
 }
 
+/// The mask that belongs to the model, by its digest.
+std::string digest_of_mask(const denoise::ImageRecord& image) {
+  return image.mask.empty() ? "" : fmt::format(" mask {}", base::sha256_hex(image.mask.to_json().dump()));
+}
+
 /// Everything that a sample depends on beside its number.
 std::string identity_of(const DatasetJob& job) {
   const diffusion::SamplerOptions& s = job.options.sampler;
   return fmt::format(
-      "{}\nmodel {}\nimages {} {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\n"
+      "{}\nmodel {}\nimages {}{} {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\n"
       "stored {}\n",
       job.settings, denoise::digest_of_weights(job.model), job.model.image.normalization_json().dump(),
-      fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(), base::name_of(s.scheduler), s.steps,
-      s.eta, s.churn, s.karras_sigmas, job.options.seed, job.options.guidance_scale.value_or(1.0), guidance_of(job),
-      job.inputs.identity(job.options.count), job.denormalize);
+      digest_of_mask(job.model.image), fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(),
+      base::name_of(s.scheduler), s.steps, s.eta, s.churn, s.karras_sigmas, job.options.seed,
+      job.options.guidance_scale.value_or(1.0), guidance_of(job), job.inputs.identity(job.options.count),
+      job.denormalize);
 }
 
 /// The names of all classes, unless the set holds samples of the null class, which has none.

@@ -23,7 +23,7 @@ constexpr int64_t kWantedGroups = 16;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 constexpr int64_t kMostPixels = int64_t{1} << 22;  // of a group: with 64 channels in float32 1 GiB
 /// Raised when the same identity would give other bytes than before.
-constexpr int kRecipe = 2;
+constexpr int kRecipe = 3;
 
 int64_t group_by_number(int64_t samples) {
   return std::clamp<int64_t>((samples + kWantedGroups - 1) / kWantedGroups, 1, kLargestGroup);
