@@ -14,6 +14,7 @@
 #include "base/named.h"
 #include "comm/collectives.h"
 #include "data/valid_pixels.h"
+#include "denoise/given_set.h"
 #include "denoise/load_model.h"
 #include "denoise/patch.h"
 #include "denoise/validation_set.h"
@@ -44,7 +45,9 @@ void read_training(LossModel& loaded) {
   const auto formulation = diffusion::formulation_of(model.scheduler, model.scheduler_origin);
   loaded.diffusion.scheduler =
       diffusion::read_scheduler(model.scheduler, diffusion::default_sampler(formulation), model.scheduler_origin);
-  if (!model.image.reading.variables.empty()) loaded.reading = model.image.reading;
+  if (model.image.reading.variables.empty()) return;
+  loaded.reading = model.image.reading;
+  loaded.reading->mask_use = data::MaskUse::optional;
 }
 
 /// All that says what a loss is a mean of, beside the images and the weights.
@@ -151,12 +154,28 @@ std::vector<Column> columns_of(const LossTable& table, const diffusion::Diffusio
   return columns;
 }
 
+const data::Field* learned_mask(const LossModel& loaded) {
+  return denoise::field_of(loaded.model.image.fields, data::FieldRole::mask);
+}
+
+/// Where nothing says which mask is read, it is the one that the model learned with, of files that have it.
+void add_learned_mask(const LossModel& loaded, data::DatasetOptions& reading) {
+  const data::DatasetOptions& learned = loaded.model.image.reading;
+  const data::Field* mask = learned_mask(loaded);
+  const bool is_said = !reading.mask.empty() || reading.missing != data::Missing::refuse;
+  if (mask == nullptr || is_said || reading.variables.empty() != learned.variables.empty()) return;
+  reading.mask_use = data::MaskUse::optional;
+  reading.mask = learned.variables.empty() ? mask->path : learned.mask;
+  reading.missing = learned.missing;
+}
+
 /// The data, read as the command line says, or as the model's run reads.
 data::Dataset open_data(const LossModel& loaded, const LossOptions& options, comm::Communicator& world) {
   data::DatasetOptions reading = options.reading ? *options.reading : loaded.reading.value_or(data::DatasetOptions{});
   reading.said_by = data::KeyNames::options;
   reading.threads = at::get_num_threads();  // which unpack chunks
   if (!nn::is_class_conditional(loaded.model.unet->config())) reading.labels = "";
+  add_learned_mask(loaded, reading);
   data::Dataset dataset = data::Dataset::open(world, options.data, reading);
   data::expect_valid_pixels(world, dataset);
   return dataset;
@@ -170,6 +189,20 @@ void expect_finite(const LossTable& table, const std::string& path) {
   throw base::NumericsError("{}: the loss of {} of {} is not finite; the first is image {}; wanted: finite losses",
                             path, number, base::counted(std::ssize(each), "image"),
                             std::ranges::find_if(each, odd) - each.begin());
+}
+
+/// Losses of which some are means over all pixels and others over valid ones are not compared.
+void expect_same_pixels(const LossSide& a, const LossSide& b) {
+  const LossTable& first = a.losses.front();
+  for (const LossSide* side : {&a, &b}) {
+    for (std::size_t m = 0; m < side->losses.size(); ++m) {
+      if (side->losses[m].masked == first.masked) continue;
+      const auto counted = [](bool masked) { return masked ? "valid pixels" : "all pixels"; };
+      throw base::ConfigError("{}: its loss counts {}, that of {} {}; wanted: --mask, which holds for all models",
+                              side->models[m].path, counted(!first.masked), a.models.front().path,
+                              counted(first.masked));
+    }
+  }
 }
 
 /// What is told of the models of one side: column by column, and in each the mean of every model.
@@ -224,6 +257,13 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
   const nn::UNet2DConfig& unet = loaded.model.unet->config();
   data::Dataset dataset = open_data(loaded, options, world);
   LossTable table;
+  table.masked = denoise::field_of(dataset.info().fields, data::FieldRole::mask) != nullptr;
+  if (!table.masked && learned_mask(loaded) != nullptr) {
+    runtime.log.warn(
+        "{}: the model was trained with a mask, and {} has none: its loss counts all pixels; wanted: "
+        "--mask, or a dataset with masks",
+        loaded.path, options.data.string());
+  }
   denoise::ValidationSetOptions wanted{.images = options.count,
                                        .batch = options.batch,
                                        .seed = options.seed,
@@ -258,6 +298,7 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
 }
 
 Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& options) {
+  expect_same_pixels(a, b);
   const LossModel& model = a.models.front();
   Result result{
       .kind = ResultKind::loss, .data = options.data, .samples = {}, .count = a.losses.front().losses.size(0)};

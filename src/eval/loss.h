@@ -53,9 +53,12 @@ struct LossOptions {
 struct LossTable {
   at::Tensor losses;  ///< float64 [images, levels, channels], on every rank
   std::vector<std::string> variables;
+  bool masked = false;  ///< pixels that a mask of the data leaves out do not count
 };
-/// Measures the losses of the images. The noise is a function of seed, image and level, whatever the model is. Throws
-/// DatasetError's code for a set that does not fit the model. Collective.
+/// Measures the losses of the images. The noise is a function of seed, image and level, whatever the model is. A model
+/// that learned masks takes those of the data: of a bare file that of the same name, whatever else says how it is read.
+/// Where there are none, a warning says so. Throws DatasetError's code for a set that does not fit the model.
+/// Collective.
 LossTable measure_losses(const LossModel& model, const LossOptions& options, const run::Runtime& runtime,
                          const base::ProgressReport& progress = {});
 
@@ -66,7 +69,7 @@ struct LossSide {
 };
 /// What becomes of the losses of A, which B, where it has models, is compared with on the same images and noise. Errors
 /// are over images, and over models where there are several. Throws NumericsError for losses that are not finite, which
-/// are named.
+/// are named, and ConfigError where a mask leaves out pixels of some models' losses only.
 Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& options);
 
 }  // namespace ddpm::eval
