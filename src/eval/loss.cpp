@@ -23,6 +23,7 @@
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
 #include "eval/left_out.h"
+#include "eval/same_rows.h"
 #include "nn/unit_executor.h"
 #include "run/run_folder.h"
 #include "train/config.h"
@@ -92,17 +93,41 @@ data::DatasetInfo described(const denoise::LoadedModel& model) {
   return info;
 }
 
+/// Whether it is known what the variables are called that the model was trained on.
+bool names_variables(const denoise::LoadedModel& model) {
+  return !model.image.fields.empty() || !model.image.names.empty();
+}
+
+/// Throws ConfigError unless the losses are of the same variables, in whatever order.
+void expect_same_variables(const LossModel& a, const LossModel& b, const char* option) {
+  const auto sorted_names = [](const LossModel& model) {
+    std::vector<std::string> names;
+    for (const data::Variable& each : described(model.model).image_field().variables) names.push_back(each.name);
+    std::ranges::sort(names);
+    return names;
+  };
+  const std::vector<std::string> of_a = sorted_names(a);
+  const std::vector<std::string> of_b = sorted_names(b);
+  const bool named = names_variables(a.model) && names_variables(b.model);
+  if (named ? of_a == of_b : of_a.size() == of_b.size()) return;
+  throw base::ConfigError("{} {}: its loss is of {}, the loss of {} of {}; wanted: the same variables", option, b.path,
+                          fmt::join(of_b, ", "), a.path, fmt::join(of_a, ", "));
+}
+
 /// A set's own description decides what both models see of it; a bare file has none, and each sees it as in training.
 void expect_same_transforms(const LossModel& a, const LossModel& b, const char* option) {
   const data::DatasetInfo seen_by_a = described(a.model);
   const data::DatasetInfo seen_by_b = described(b.model);
   const std::vector<data::Variable>& of_a = seen_by_a.image_field().variables;
   const std::vector<data::Variable>& of_b = seen_by_b.image_field().variables;
-  const auto [one, other] =
-      std::ranges::mismatch(of_a, of_b, {}, &data::Variable::transform, &data::Variable::transform);
-  if (one == of_a.end() || other == of_b.end()) return;
-  throw base::ConfigError("{} {}: its loss is of {} by {}, the loss of {} of it by {}; wanted: the same values", option,
-                          b.path, other->name, other->transform.text(), a.path, one->transform.text());
+  const bool named = names_variables(a.model) && names_variables(b.model);
+  for (std::size_t v = 0; v < of_b.size(); ++v) {
+    const data::Variable& other = of_b[v];
+    const data::Variable& one = named ? *std::ranges::find(of_a, other.name, &data::Variable::name) : of_a[v];
+    if (one.transform == other.transform) continue;
+    throw base::ConfigError("{} {}: its loss is of {} by {}, the loss of {} of it by {}; wanted: the same values",
+                            option, b.path, other.name, other.transform.text(), a.path, one.transform.text());
+  }
 }
 
 struct Level {
@@ -205,24 +230,32 @@ void expect_same_pixels(const LossSide& a, const LossSide& b) {
   }
 }
 
-/// What is told of the models of one side: column by column, and in each the mean of every model.
-struct Numbers {
-  std::vector<Column> columns;
-  std::vector<Side> sides;
-};
+RowName row_name(const Column& column) {
+  const Metric metric{.name = column.name, .variable = column.variable, .level = column.level, .estimate = {}};
+  return {.name = metric.name, .variable = metric.variable, .level = metric.level_text()};
+}
 
-Numbers numbers_of(const LossSide& side, double sign) {
-  Numbers numbers;
-  for (std::size_t m = 0; m < side.models.size(); ++m) {
-    expect_finite(side.losses[m], side.models[m].path);
-    numbers.columns = columns_of(side.losses[m], side.models[m].diffusion);
-    numbers.sides.resize(numbers.columns.size(), Side{.sets = {}, .sign = sign});
-    for (std::size_t i = 0; i < numbers.columns.size(); ++i) {
-      const std::vector<double>& losses = numbers.columns[i].numbers;
-      numbers.sides[i].sets.push_back({.whole = mean_of(losses).value, .without = means_without(losses)});
+/// What is told of each model of both sides, those of A first.
+std::vector<std::vector<Column>> columns_of(const LossSide& a, const LossSide& b) {
+  std::vector<std::vector<Column>> columns;
+  for (const LossSide* side : {&a, &b}) {
+    for (std::size_t m = 0; m < side->models.size(); ++m) {
+      expect_finite(side->losses[m], side->models[m].path);
+      columns.push_back(columns_of(side->losses[m], side->models[m].diffusion));
     }
   }
-  return numbers;
+  return columns;
+}
+
+/// The same column of every model, as the two sides of a comparison.
+std::array<Side, 2> sides_of(const std::vector<std::vector<Column>>& columns, const std::vector<std::size_t>& places,
+                             std::size_t of_a) {
+  std::array sides = {Side{.sets = {}}, Side{.sets = {}, .sign = -1.0}};
+  for (std::size_t m = 0; m < columns.size(); ++m) {
+    const std::vector<double>& losses = columns[m][places[m]].numbers;
+    sides.at(m < of_a ? 0 : 1).sets.push_back({.whole = mean_of(losses).value, .without = means_without(losses)});
+  }
+  return sides;
 }
 
 }  // namespace
@@ -243,6 +276,7 @@ void expect_same_loss(const LossModel& a, const LossModel& b, const char* option
     throw base::ConfigError("{} {}: its loss is that of {}, the loss of {} that of {}; wanted: the same loss", option,
                             b.path, of_b, a.path, of_a);
   }
+  expect_same_variables(a, b, option);
   expect_same_transforms(a, b, option);
   if (a.model.mean == nullptr && b.model.mean == nullptr) return;
   const bool both = a.model.mean != nullptr && b.model.mean != nullptr;
@@ -282,14 +316,13 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
     }
   });
   const data::DatasetInfo trained = described(loaded.model);
-  denoise::ValidationSet set =
-      denoise::make_validation_set(std::move(dataset), wanted,
-                                   {.info = trained,
-                                    .path = loaded.path,
-                                    .asked = "--data",
-                                    .labelled = nn::is_class_conditional(unet),
-                                    .named = !loaded.model.image.fields.empty() || !loaded.model.image.names.empty()},
-                                   unet, world);
+  denoise::ValidationSet set = denoise::make_validation_set(std::move(dataset), wanted,
+                                                            {.info = trained,
+                                                             .path = loaded.path,
+                                                             .asked = "--data",
+                                                             .labelled = nn::is_class_conditional(unet),
+                                                             .named = names_variables(loaded.model)},
+                                                            unet, world);
   set.subtract(loaded.model.mean);
   nn::UnitExecutor executor;
   table.losses = set.grid_losses(*loaded.model.unet, executor, options.levels, progress);
@@ -309,17 +342,20 @@ Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& opti
                      {"loss", meaning_of(model)},
                      {"weights", model.model.description}};
   if (!b.models.empty()) result.settings["against_weights"] = b.models.front().model.description;
-  const Numbers of_a = numbers_of(a, 1.0);
-  const Numbers of_b = numbers_of(b, -1.0);
-  for (std::size_t i = 0; i < of_a.columns.size(); ++i) {
-    const Column& column = of_a.columns[i];
-    const std::span<const Side> side(&of_a.sides[i], 1);
+  const std::vector<std::vector<Column>> columns = columns_of(a, b);
+  std::vector<std::vector<RowName>> names;
+  for (const std::vector<Column>& of_model : columns) {
+    names.emplace_back();
+    for (const Column& column : of_model) names.back().push_back(row_name(column));
+  }
+  for (const std::vector<std::size_t>& places : same_rows(names)) {
+    const Column& column = columns.front()[places.front()];
+    const std::array<Side, 2> sides = sides_of(columns, places, a.models.size());
     result.metrics.push_back({.name = column.name,
                               .variable = column.variable,
                               .level = column.level,
-                              .estimate = combine(side, /*same_units=*/true, result.count)});
+                              .estimate = combine(std::span(sides).first(1), /*same_units=*/true, result.count)});
     if (b.models.empty()) continue;
-    const std::array sides = {of_a.sides[i], of_b.sides[i]};
     Comparison comparison =
         compare(sides[0].value(), -sides[1].value(), combine(sides, /*same_units=*/true, result.count));
     comparison.metric = column.name;

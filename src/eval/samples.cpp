@@ -1,7 +1,9 @@
 #include "eval/samples.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
@@ -17,38 +19,50 @@
 namespace ddpm::eval {
 namespace {
 
-/// The numbers of a model, each over all of its sets.
+/// The numbers of a model that all of its sets have, each over the sets.
 std::vector<Measured> measure_all(SampleMeasurer& measurer, const std::vector<const SampleSet*>& sets) {
   std::vector<std::vector<Measured>> each;
   each.reserve(sets.size());
   for (const SampleSet* set : sets) each.push_back(measurer.measure(*set));
   std::vector<Measured> all;
-  for (std::size_t i = 0; i < each.front().size(); ++i) {
-    std::vector<const Measured*> of_sets;
-    for (const std::vector<Measured>& set : each) of_sets.push_back(&set[i]);
-    all.push_back(together(of_sets));
-  }
+  for (const std::vector<const Measured*>& of_sets : same_numbers(each)) all.push_back(together(of_sets));
   return all;
+}
+
+/// How many samples are measured of sets, each number once.
+std::set<int64_t> counts_of(const std::vector<const SampleSet*>& sets, int64_t most) {
+  std::set<int64_t> counts;
+  for (const SampleSet* set : sets) counts.insert(PictureSet(*set, most).size());
+  return counts;
 }
 
 /// Numbers that depend on how many samples there are say nothing of sets of other sizes. Where an error is that over
 /// the data, that of the samples is known by the scatter of several sets alone.
-void compare_sets(const SampleSets& sets, int64_t most, const std::vector<Measured>& a, const std::vector<Measured>& b,
+void compare_sets(const SampleSets& sets, int64_t most, const std::array<std::vector<Measured>, 2>& models,
                   Result& result) {
-  const auto count = [most](const SampleSet* set) { return PictureSet(*set, most).size(); };
-  std::set<int64_t> counts;
-  for (const SampleSet* set : sets.samples) counts.insert(count(set));
-  for (const SampleSet* set : sets.others) counts.insert(count(set));
+  std::set<int64_t> counts = counts_of(sets.samples, most);
+  counts.merge(counts_of(sets.others, most));
   const bool several = sets.samples.size() > 1 && sets.others.size() > 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const bool comparable = (!a[i].by_count || counts.size() == 1) && (!a[i].over_data || several);
-    if (a[i].best != Best::nobody && comparable) result.comparisons.push_back(compare(a[i], b[i]));
+  for (const std::vector<const Measured*>& both : same_numbers(models)) {
+    const Measured& of_a = *both.front();
+    const bool comparable = (!of_a.by_count || counts.size() == 1) && (!of_a.over_data || several);
+    if (of_a.best != Best::nobody && comparable) result.comparisons.push_back(compare(of_a, *both.back()));
   }
   decide(result.comparisons);
   if (counts.size() == 1) return;
   result.notes.push_back(
       fmt::format("The sets have {} samples: numbers that depend on how many there are, as the Fréchet distance does, "
                   "are not compared; wanted: sets of one size, or --most {}.",
+                  fmt::join(counts, ", "), *counts.begin()));
+}
+
+/// A mean over sets of unlike sizes is a mixture, where a number depends on the size.
+void note_sizes(const SampleSets& sets, int64_t most, Result& result) {
+  const std::set<int64_t> counts = counts_of(sets.samples, most);
+  if (counts.size() == 1) return;
+  result.notes.push_back(
+      fmt::format("The sets of SAMPLES have {} samples: of numbers that depend on how many there are, as the Fréchet "
+                  "distance does, the mean is of unlike ones; wanted: sets of one size, or --most {}.",
                   fmt::join(counts, ", "), *counts.begin()));
 }
 
@@ -177,10 +191,13 @@ Result evaluate_samples(comm::Communicator& world, const SampleSets& sets, const
                 .others = paths_of(sets.others),
                 .count = PictureSet(*sets.samples.front(), options.most).size()};
   result.settings = settings_of(sets, options, measurer.dimension());
-  const std::vector<Measured> measured = measure_all(measurer, sets.samples);
+  std::vector<Measured> measured = measure_all(measurer, sets.samples);
   if (!options.drawing.empty()) draw_nearest(world, *sets.samples.back(), measurer, options, files);
   for (const Measured& each : measured) result.metrics.push_back(each.metric);
-  if (!sets.others.empty()) compare_sets(sets, options.most, measured, measure_all(measurer, sets.others), result);
+  if (!sets.others.empty()) {
+    compare_sets(sets, options.most, {std::move(measured), measure_all(measurer, sets.others)}, result);
+  }
+  note_sizes(sets, options.most, result);
   note(sets, options, measurer.dimension(), result);
   return result;
 }

@@ -8,6 +8,7 @@ import shutil
 import sys
 import unittest
 
+import h5py
 import numpy as np
 import torch
 from diffusers import DDPMPipeline
@@ -159,6 +160,29 @@ class LossPeer(unittest.TestCase):
         apart = ddpm("eval", "loss", "--model", run, "--against", stored, "--data", files, check=False)
         self.assertEqual(apart.returncode, 2)
         self.assertIn("wanted: the same values", apart.stderr)
+
+    def test_variables_are_compared_by_their_names(self):
+        """Two models that take the variables of one file in another order, and one that takes fewer."""
+        with h5py.File(WORK / "weather.h5", "w") as file:
+            for seed, name in enumerate("tu"):
+                file[name] = np.random.default_rng(seed).normal(size=(24, 16, 16)).astype(np.float32) * (1 + seed)
+        two, runs = {"in_channels": 2, "out_channels": 2}, {}
+        for name, variables, model in (("tu", ["t", "u"], two), ("ut", ["u", "t"], two), ("t", ["t"], {"in_channels": 1, "out_channels": 1})):
+            runs[name] = self.train(f"of_{name}", WORK / "weather.h5", model=model, data={"variables": variables}, train={"steps": 2})
+        options = ["--data", WORK / "weather.h5", "--levels", LEVELS]
+        key = lambda row: (row.get("metric", row.get("name")), row.get("variable"), str(row.get("level")))
+        each = {name: {key(row): row["value"] for row in evaluate("--model", runs[name], *options)["metrics"]} for name in ("tu", "ut")}
+        result = evaluate("--model", runs["tu"], "--against", runs["ut"], *options)
+        self.assertEqual({key(row) for row in result["comparisons"]}, set(each["tu"]))
+        for row in result["comparisons"]:
+            self.assertAlmostEqual(row["difference"], each["tu"][key(row)] - each["ut"][key(row)], delta=1e-12)
+        both = {key(row): row["value"] for row in evaluate("--model", runs["tu"], runs["ut"], *options)["metrics"]}
+        for name, value in both.items():
+            self.assertAlmostEqual(value, (each["tu"][name] + each["ut"][name]) / 2, delta=1e-12)
+        for sides in (("t", "tu"), ("tu", "t")):
+            fewer = ddpm("eval", "loss", "--model", runs[sides[0]], "--against", runs[sides[1]], *options, check=False)
+            self.assertEqual(fewer.returncode, 2, fewer.stderr)
+            self.assertIn("wanted: the same variables", fewer.stderr)
 
     def test_refusals(self):
         small = make_dataset(WORK / "small", 8, 8)
