@@ -99,6 +99,15 @@ Estimate wilson(Estimate share) {
   return share;
 }
 
+Estimate wilson_at_ends(const Estimate& share) {
+  constexpr double kRounded = 1e-12;  // so much a mean of ones over several sets may be off
+  const double end = share.value < 0.5 ? 0.0 : 1.0;
+  if (!(std::abs(share.value - end) < kRounded)) return share;
+  Estimate whole = share;
+  whole.value = end;
+  return wilson(whole);
+}
+
 Estimate share_of(std::span<const double> numbers) { return wilson(mean_of(numbers)); }
 
 Estimate over_sets(std::span<const Estimate> sets) {

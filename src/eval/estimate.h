@@ -61,6 +61,9 @@ Estimate mean_of(std::span<const double> numbers);
 /// An estimate without an interval stays as it is.
 Estimate wilson(Estimate share);
 
+/// A share of none or of all, but for rounding, with the interval and the error of wilson(); another share as it is.
+Estimate wilson_at_ends(const Estimate& share);
+
 /// The share of the units that count, of numbers that are 0 or 1: as mean_of(), but for the interval of wilson().
 Estimate share_of(std::span<const double> numbers);
 

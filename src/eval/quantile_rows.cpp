@@ -26,33 +26,58 @@ Estimate woodruff(const Distribution& values, double share, const Estimate& of_s
   return result;
 }
 
-/// By how much more of the data than of the samples lies below the data's quantile, or up to it: above 0 where the
-/// samples' quantile is the larger one.
-Statistic share_moved(const VariableSums& variable, std::size_t share, bool with_equal) {
-  const auto of = [share, with_equal](const MarginalSums& at, std::span<const double> sums) {
-    const double equal = sums[at.equal(share)];
-    const double beyond = sums[at.beyond(share)];
-    const double below = kShares[share] < 0.5 ? beyond : sums[at.count()] - beyond - equal;
-    return (with_equal ? below + equal : below) / sums[at.count()];
-  };
-  return [of, x = variable.samples, y = variable.data, apart = variable.data_apart](Sums samples, Sums data) {
-    return of(y, apart ? data : samples) - of(x, samples);
+/// The share of values below the data's quantile, or up to it.
+double share_under(const MarginalSums& at, std::size_t share, bool with_equal, Sums sums) {
+  const double equal = sums[at.equal(share)];
+  const double beyond = sums[at.beyond(share)];
+  const double below = kShares[share] < 0.5 ? beyond : sums[at.count()] - beyond - equal;
+  return (with_equal ? below + equal : below) / sums[at.count()];
+}
+
+/// The samples' share.
+Statistic share_of_samples(const VariableSums& variable, std::size_t share, bool with_equal) {
+  return [share, with_equal, x = variable.samples](Sums samples, Sums /*data*/) {
+    return share_under(x, share, with_equal, samples);
   };
 }
+
+/// By how much more of the data than of the samples lies there: above 0 where the samples' quantile is the larger one.
+Statistic share_moved(const VariableSums& variable, std::size_t share, bool with_equal) {
+  return [share, with_equal, x = variable.samples, y = variable.data, apart = variable.data_apart](Sums samples,
+                                                                                                   Sums data) {
+    return share_under(y, share, with_equal, apart ? data : samples) - share_under(x, share, with_equal, samples);
+  };
+}
+
+/// The samples' share on one side of the data's quantile, and by how much more of the data lies there.
+struct Moved {
+  Estimate samples;
+  Estimate difference;
+};
 
 /// For each share those below and those up to the data's quantile.
-std::vector<Estimate> shares_moved(const VariableSums& variable, const Evidence& evidence) {
+std::vector<Moved> shares_moved(const VariableSums& variable, const Evidence& evidence) {
   std::vector<Statistic> statistics;
   for (std::size_t s = 0; s < kShares.size(); ++s) {
-    for (const bool with_equal : {false, true}) statistics.push_back(share_moved(variable, s, with_equal));
+    for (const bool with_equal : {false, true}) {
+      statistics.push_back(share_of_samples(variable, s, with_equal));
+      statistics.push_back(share_moved(variable, s, with_equal));
+    }
   }
-  return estimates_of(evidence, statistics);
+  const std::vector<Estimate> found = estimates_of(evidence, statistics);
+  std::vector<Moved> moved;
+  for (std::size_t i = 0; i < found.size(); i += 2) moved.push_back({.samples = found[i], .difference = found[i + 1]});
+  return moved;
 }
 
-/// A difference in standard errors; nothing without an error.
-std::optional<double> sigmas_of(const Estimate& difference) {
+/// A difference in standard errors; nothing without an error. Where none or all of the samples lie on one side, their
+/// share does not scatter, and has the error of wilson().
+std::optional<double> sigmas_of(const Moved& moved) {
+  const Estimate& difference = moved.difference;
   if (std::isnan(difference.standard_error)) return std::nullopt;
-  return difference.value == 0.0 ? 0.0 : difference.value / difference.standard_error;
+  const Estimate samples = wilson_at_ends(moved.samples);
+  const double own = samples.method == Method::wilson ? samples.standard_error : 0.0;
+  return difference.value == 0.0 ? 0.0 : difference.value / std::hypot(difference.standard_error, own);
 }
 
 std::vector<Statistic> shares_up_to(const MarginalSums& at) {
@@ -91,7 +116,7 @@ std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& 
   for (const BlockSums& set : evidence.a) shares.push_back(left_out_of(set, std::nullopt, up_to));
   const BlockSums& of_data = variable.data_apart ? *evidence.data : evidence.a.front();
   const std::vector<Estimate> data_shares = estimates_of(of_data, shares_up_to(variable.data));
-  const std::vector<Estimate> moved = shares_moved(variable, evidence);
+  const std::vector<Moved> moved = shares_moved(variable, evidence);
   std::vector<Metric> rows;
   for (std::size_t s = 0; s < kShares.size(); ++s) {
     std::vector<LeftOut> of_shares;

@@ -19,7 +19,8 @@ struct QuantileSource {
 /// (1952)): the share of values up to a quantile has a jackknife error, and the quantiles at the ends of its interval
 /// are those of the quantile's. The reference is the data's quantile, and sigmas are those of the shares of samples and
 /// of data up to it: their difference has an error that knows which conditions both have in common, and also where many
-/// values are equal, so that a quantile seems to have none.
+/// values are equal, so that a quantile seems to have none. Where none or all of the samples lie there, the error of
+/// wilson() is added.
 std::vector<Metric> quantile_rows(const QuantileSource& source, const Evidence& evidence);
 
 }  // namespace ddpm::eval

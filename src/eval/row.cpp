@@ -48,7 +48,7 @@ void estimate_into(Result& result, const Evidence& evidence, const std::vector<R
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Metric metric = rows[i].metric;
     metric.estimate = found[i];
-    if (rows[i].share && (found[i].value <= 0.0 || found[i].value >= 1.0)) metric.estimate = wilson(found[i]);
+    if (rows[i].share) metric.estimate = wilson_at_ends(found[i]);
     if (rows[i].exact) {
       metric.against(*rows[i].exact);
       const double least =
@@ -61,7 +61,10 @@ void estimate_into(Result& result, const Evidence& evidence, const std::vector<R
       next += 2;
       metric.reference = reference.value;
       metric.reference_error = reference.standard_error;
-      if (off.standard_error > 0.0) metric.sigmas = off.value / off.standard_error;
+      // A share of none or of all does not scatter, so that the difference knows nothing of its error.
+      const double own = metric.estimate.method == Method::wilson ? metric.estimate.standard_error : 0.0;
+      const double error = std::hypot(off.standard_error, own);
+      if (error > 0.0) metric.sigmas = off.value / error;
     }
     result.metrics.push_back(std::move(metric));
   }
