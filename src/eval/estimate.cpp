@@ -24,10 +24,9 @@ double squares_about(std::span<const double> numbers, double centre) {
 }
 
 double p_value_of(const Estimate& difference) {
-  if (!std::isfinite(difference.value)) return kNaN;
-  const double sigmas = std::abs(difference.value) / difference.standard_error;
-  if (difference.value == 0.0 || std::isnan(sigmas)) return 1.0;
-  return base::student_p_value(sigmas, difference.degrees);
+  if (!std::isfinite(difference.value) || std::isnan(difference.standard_error)) return kNaN;
+  if (difference.value == 0.0) return 1.0;
+  return base::student_p_value(std::abs(difference.value) / difference.standard_error, difference.degrees);
 }
 
 }  // namespace

@@ -160,7 +160,11 @@ void study_theory(comm::Communicator& comm, Sets& sets, const std::vector<Ensemb
     auto& of_model = i < sets.a.size() ? evidence.a : evidence.b;
     of_model.push_back(measured(comm, *all[i], ensembles[i], together, theory, count));
   }
-  comm::agree(comm, [&] { estimate_into(result, evidence, theory.rows()); });
+  const int64_t members = std::ranges::max_element(ensembles, {}, &Ensembles::members)->members;
+  std::vector<Row> rows = theory.rows();
+  // Those of a condition may be as good as independent of each other, but are not better than that.
+  for (Row& row : rows) row.unit_deviation /= std::sqrt(static_cast<double>(members));
+  comm::agree(comm, [&] { estimate_into(result, evidence, rows); });
 }
 
 /// Has all samples take the names and transforms of the data or, without data, of the theory.

@@ -18,7 +18,10 @@ namespace {
 class SpectralTheory : public Theory {
  public:
   SpectralTheory(const std::vector<int64_t>& sides, std::size_t first)
-      : spectrum_(sides), first_(first), values_(spectrum_.size()) {}
+      : spectrum_(sides),
+        first_(first),
+        last_side_(static_cast<std::size_t>(sides.back())),
+        values_(spectrum_.size()) {}
   [[nodiscard]] std::size_t width() const override { return first_ + spectrum_.rings(); }
 
  protected:
@@ -42,32 +45,63 @@ class SpectralTheory : public Theory {
     return sum / sites();
   }
 
-  /// The power of each band, with the exact powers of all modes of the half spectrum.
+  /// The mean over all modes, those that the half spectrum leaves out too.
+  [[nodiscard]] double mean_of_modes(std::span<const double> half) const {
+    const std::size_t columns = last_side_ / 2 + 1;
+    double sum = 0.0;
+    for (std::size_t i = 0; i < half.size(); ++i) {
+      const std::size_t column = i % columns;
+      sum += column == 0 || 2 * column == last_side_ ? half[i] : 2.0 * half[i];
+    }
+    return sum / sites();
+  }
+
+  /// A row for the mean square of a free field. The square of a mode's amplitude has twice the variance of its power
+  /// squared, whether the mode is real or one of two that are conjugates.
+  [[nodiscard]] Row row_of_square(Row row, std::span<const double> exact) const {
+    row.unit_deviation = std::sqrt(2.0 * mean_of_modes(squares_of(exact)) / sites());
+    return row;
+  }
+
+  /// The power of each band of a free field, with the exact powers of all modes of the half spectrum.
   void append_bands(std::vector<Row>& rows, std::span<const double> exact) const {
     const std::vector<double> of_rings = spectrum_.average(exact);
+    const std::vector<double> squares = spectrum_.average(squares_of(exact));
     for (const Band& band : bands_of(of_rings.size())) {
       double wanted = 0.0;
+      double variance = 0.0;
       double modes = 0.0;
       for (std::size_t ring = band.first; ring <= band.last; ++ring) {
-        wanted += static_cast<double>(spectrum_.modes()[ring]) * of_rings[ring];
-        modes += static_cast<double>(spectrum_.modes()[ring]);
+        const auto number = static_cast<double>(spectrum_.modes()[ring]);
+        wanted += number * of_rings[ring];
+        variance += 2.0 * number * squares[ring];
+        modes += number;
       }
       Row row = {.metric = {.name = "power", .level = band.name(), .estimate = {}},
-                 .value = [band, first = first_, of_modes = spectrum_.modes(), modes](
-                              std::span<const double> sums, std::span<const double> /*data*/) {
-                   double power = 0.0;
-                   for (std::size_t ring = band.first; ring <= band.last; ++ring) {
-                     power += static_cast<double>(of_modes[ring]) * sums[first + ring];
-                   }
-                   return power / (modes * sums[0]);
-                 }};
+                 .value =
+                     [band, first = first_, of_modes = spectrum_.modes(), modes](std::span<const double> sums,
+                                                                                 std::span<const double> /*data*/) {
+                       double power = 0.0;
+                       for (std::size_t ring = band.first; ring <= band.last; ++ring) {
+                         power += static_cast<double>(of_modes[ring]) * sums[first + ring];
+                       }
+                       return power / (modes * sums[0]);
+                     },
+                 .unit_deviation = std::sqrt(variance) / modes};
       rows.push_back(with_exact(std::move(row), wanted / modes));
     }
   }
 
  private:
+  static std::vector<double> squares_of(std::span<const double> numbers) {
+    std::vector<double> squares;
+    for (const double number : numbers) squares.push_back(number * number);
+    return squares;
+  }
+
   data::RadialSpectrum spectrum_;
   std::size_t first_;
+  std::size_t last_side_;
   std::vector<double> values_;
   std::vector<double> centred_;
 };
@@ -130,7 +164,8 @@ class Phi4Theory final : public SpectralTheory {
       return rows;
     }
     const std::vector<double> propagator = free_propagator();
-    rows.push_back(with_exact(std::move(square), variance_of(propagator)));
+    zero.unit_deviation = std::numbers::sqrt2 / mass_squared_;
+    rows.push_back(with_exact(row_of_square(std::move(square), propagator), mean_of_modes(propagator)));
     rows.push_back(with_exact(std::move(zero), 1.0 / mass_squared_));
     append_bands(rows, propagator);
     return rows;
@@ -158,18 +193,6 @@ class Phi4Theory final : public SpectralTheory {
     return momenta;
   }
 
-  /// The mean over all modes, those that the half spectrum leaves out too.
-  [[nodiscard]] double variance_of(std::span<const double> half) const {
-    const auto side = static_cast<std::size_t>(sides_.back());
-    const std::size_t columns = side / 2 + 1;
-    double sum = 0.0;
-    for (std::size_t i = 0; i < half.size(); ++i) {
-      const std::size_t column = i % columns;
-      sum += column == 0 || 2 * column == side ? half[i] : 2.0 * half[i];
-    }
-    return sum / sites();
-  }
-
   std::vector<int64_t> sides_;
   double mass_squared_;
   double lambda_;
@@ -195,7 +218,7 @@ class GaussianTheory final : public SpectralTheory {
 
   [[nodiscard]] std::vector<Row> rows() const override {
     std::vector<Row> rows;
-    rows.push_back(with_exact(row_of_mean("variance", kSquare), 1.0));
+    rows.push_back(with_exact(row_of_square(row_of_mean("variance", kSquare), power_), 1.0));
     Row skewness = row_of_mean("skewness", kThird);
     skewness.value = [](std::span<const double> sums, std::span<const double> /*data*/) {
       return sums[kThird] / sums[0] / std::pow(sums[kSquare] / sums[0], 1.5);

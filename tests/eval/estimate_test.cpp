@@ -42,7 +42,11 @@ TEST(Estimate, OneUnitHasNoInterval) {
   const std::vector<double> one = {2.0};
   EXPECT_TRUE(std::isnan(mean_of(one).standard_error));
   EXPECT_EQ(mean_of(one).method, Method::none);
-  EXPECT_EQ(paired(one, std::vector<double>{3.0}).verdict, Verdict::none);
+  for (const double other : {3.0, 2.0}) {
+    const Comparison comparison = paired(one, std::vector<double>{other});
+    EXPECT_EQ(comparison.verdict, Verdict::unknown);
+    EXPECT_TRUE(std::isnan(comparison.p_value));
+  }
 }
 
 // statsmodels.stats.proportion.proportion_confint(4, 4, method="wilson") and (0, 4).
@@ -100,6 +104,19 @@ TEST(Estimate, SetsThatDifferMoreThanTheirErrorsWidenTheInterval) {
   }
   const std::vector<Estimate> of_subsets = {a, b};  // how far subsets scatter is no error of their mean
   EXPECT_NEAR(over_sets(of_subsets).standard_error, 1.0, 1e-14);
+}
+
+TEST(Estimate, AMeanOfSharesOfAllIsAShareOfAllAlsoWhereItIsRounded) {
+  double mean = 0.0;
+  for (int set = 0; set < 6; ++set) mean += 1.0 / 6.0;
+  ASSERT_LT(mean, 1.0);
+  const Estimate rounded{.value = mean, .standard_error = 0.0, .low = mean, .high = mean, .degrees = 5.0, .units = 60};
+  // scipy.stats.binomtest(60, 60).proportion_ci(0.95, "wilson")
+  EXPECT_NEAR(wilson_at_ends(rounded).low, 0.9398281478579101, 1e-12);
+  EXPECT_EQ(wilson_at_ends(rounded).value, 1.0);
+  const Estimate most{.value = 0.99, .standard_error = 0.01, .low = 0.97, .high = 1.01, .degrees = 5.0, .units = 60};
+  EXPECT_EQ(wilson_at_ends(most).high, 1.01);
+  EXPECT_EQ(wilson_at_ends(most).method, Method::jackknife);
 }
 
 /// How far the mean of some numbers lies above that of the data, which all sets are held against.

@@ -189,6 +189,36 @@ class Exact(unittest.TestCase):
             if wrong:
                 evaluate(folder, wrong, "--gate", 4, code=6)
 
+    def test_powers_are_counted_in_the_theory_s_own_error_where_that_is_the_larger_one(self):
+        """The power of two conjugate modes is distributed as exponentially as a number can be: a low mean seems sure."""
+        sides, count = (9, 14), 60
+        waves = np.meshgrid(*[np.fft.fftfreq(side) for side in sides], indexing="ij")
+        length = np.sqrt(sum(k**2 for k in waves))
+        ring = np.floor(length * max(sides) + 0.5 + 1e-12).astype(int)
+        law = np.where(length > 0, np.maximum(length, 1e-9) ** -2, 0)
+        law *= law.size / law.sum()
+        propagator = 1 / (exact.lattice_momenta(sides) + 0.7)
+        free = ("phi4", "--mass-squared", 0.7, "--lambda", 0), "phi4,mass-squared=0.7,lambda=0", propagator, "phi_squared"
+        for (kind, *options), name, power, square in ((("grf", "--slope", 2), "grf,slope=2", law, "variance"), free):
+            folder = generate(kind, "9x14", count, *options)
+            rows = evaluate(folder, name, "--gate", 4)
+            deviations = {("power", f"k {r}"): np.sqrt(2 * np.square(power[ring == r]).sum()) / (ring == r).sum() for r in range(1, 8)}
+            deviations[square, ""] = np.sqrt(2 * np.square(power).sum()) / power.size
+            if kind == "phi4":
+                deviations["power", "k 0"] = np.sqrt(2) / 0.7
+            for key, deviation in deviations.items():
+                row = rows[key]
+                error = max(row["standard_error"], deviation / np.sqrt(count))
+                self.near(row["sigmas"], (row["value"] - row["reference"]) / error, 1e-6)
+            # Members of a condition are at best independent of each other.
+            four = evaluate(folder, name, "--members", 4)
+            for key, deviation in deviations.items():
+                row = four[key]
+                error = max(row["standard_error"], deviation / np.sqrt(count))
+                self.near(row["sigmas"], (row["value"] - row["reference"]) / error, 1e-6)
+        lowest = evaluate(generate("grf", "9x14", count, "--slope", 2), "grf,slope=2")["power", "k 1"]
+        self.assertLess(lowest["standard_error"], 0.8 * lowest["reference"] / np.sqrt(count))
+
     def test_ranks_and_scales_change_nothing(self):
         folder = generate("u1", "8", 1500, "--beta", 1.5)
         outputs = {ddpm("eval", "fields", folder, "--exact", "u1,beta=1.5", "--json", ranks=n).stdout for n in (1, 2, 3)}
