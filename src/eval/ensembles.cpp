@@ -14,6 +14,8 @@ namespace {
 
 using base::DatasetError;
 
+constexpr const char* kConditionArray = "/condition_index";
+
 /// The numbers of one array of all files, in their order; empty where a file has none of that name.
 std::vector<int64_t> numbers_of(const std::vector<base::Path>& files, const std::string& name) {
   std::vector<int64_t> numbers;
@@ -42,7 +44,7 @@ void broadcast(comm::Communicator& comm, std::vector<int64_t>& numbers) {
 Ensembles groups_of(const std::string& path, int64_t samples, const std::vector<int64_t>& condition,
                     const std::vector<int64_t>& member) {
   if (std::ssize(condition) != samples || std::ssize(member) != samples) {
-    throw DatasetError("{}: /condition_index has {} numbers and /member {}, for {}", path, condition.size(),
+    throw DatasetError("{}: {} has {} numbers and /member {}, for {}", path, kConditionArray, condition.size(),
                        member.size(), base::counted(samples, "sample"));
   }
   Ensembles result;
@@ -72,6 +74,21 @@ Ensembles groups_of(const std::string& path, int64_t samples, const std::vector<
 
 }  // namespace
 
+std::vector<int64_t> find_conditions(comm::Communicator& comm, const std::string& path,
+                                     const std::vector<base::Path>& files, int64_t count) {
+  std::vector<int64_t> conditions;
+  comm::do_on_root(comm, [&] {
+    if (!files.empty()) conditions = numbers_of(files, kConditionArray);
+  });
+  broadcast(comm, conditions);
+  comm::agree(comm, [&] {
+    if (conditions.empty() || std::ssize(conditions) == count) return;
+    throw DatasetError("{}: {} has {} numbers, for {}", path, kConditionArray, conditions.size(),
+                       base::counted(count, "sample"));
+  });
+  return conditions;
+}
+
 Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, const std::vector<base::Path>& files,
                          int64_t count, std::optional<int64_t> members) {
   std::vector<int64_t> condition;
@@ -88,7 +105,7 @@ Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, cons
     }
   } else if (!files.empty()) {
     comm::do_on_root(comm, [&] {
-      condition = numbers_of(files, "/condition_index");
+      condition = numbers_of(files, kConditionArray);
       if (!condition.empty()) member = numbers_of(files, "/member");
     });
     broadcast(comm, condition);

@@ -23,4 +23,9 @@ struct Ensembles {
 Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, const std::vector<base::Path>& files,
                          int64_t count, std::optional<int64_t> members);
 
+/// The condition of each of `count` samples in these files, by /condition_index alone; empty where they record none.
+/// Throws DatasetError's code on all ranks where there are more or fewer numbers than samples. Collective.
+std::vector<int64_t> find_conditions(comm::Communicator& comm, const std::string& path,
+                                     const std::vector<base::Path>& files, int64_t count);
+
 }  // namespace ddpm::eval

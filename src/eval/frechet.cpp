@@ -16,7 +16,6 @@
 
 #include "base/pulse.h"
 #include "comm/collectives.h"
-#include "eval/groups.h"
 
 namespace ddpm::eval {
 namespace {
@@ -67,9 +66,10 @@ double FrechetReference::distance(const GaussianFit& other) const {
   return shift + trace - 2.0 * roots_of(eigenvalues).sum().item<double>();
 }
 
-FrechetDistance frechet_distance(comm::Communicator& world, const at::Tensor& samples, const at::Tensor& data) {
+FrechetDistance frechet_distance(comm::Communicator& world, const at::Tensor& samples, const at::Tensor& data,
+                                 const SampleUnits& units) {
   const int64_t count = samples.size(0);
-  const auto groups = random_groups(count);
+  const auto groups = random_groups(count, units);
   // The last place is that of all samples. Each rank takes some places.
   std::vector<double> distances(groups.size() + 1);
   comm::agree(world, [&] {
@@ -79,6 +79,10 @@ FrechetDistance frechet_distance(comm::Communicator& world, const at::Tensor& sa
     const at::Tensor scatter = whole.covariance * static_cast<double>(count - 1);
     for (auto i = static_cast<std::size_t>(world.rank()); i < distances.size();
          i += static_cast<std::size_t>(world.size())) {
+      if (i < groups.size() && count - std::ssize(groups[i]) < 2) {
+        distances[i] = std::numeric_limits<double>::quiet_NaN();
+        continue;
+      }
       distances[i] = reference.distance(i < groups.size() ? without(whole.mean, centred, scatter, groups[i]) : whole);
       base::pulse();
     }
@@ -89,8 +93,10 @@ FrechetDistance frechet_distance(comm::Communicator& world, const at::Tensor& sa
   const auto number = static_cast<double>(left_out.size());
   const double mean = std::accumulate(left_out.begin(), left_out.end(), 0.0) / number;
   const std::array terms = {jackknife_variance(left_out)};
-  return {.measured = estimate_of(distance, terms, count),
-          .unbiased = estimate_of(number * distance - (number - 1.0) * mean, terms, count)};
+  const int64_t independent = units.count(count);
+  return {.measured = estimate_of(distance, terms, independent),
+          .unbiased = estimate_of(number * distance - (number - 1.0) * mean, terms, independent),
+          .left_out = {left_out.begin(), left_out.end()}};
 }
 
 }  // namespace ddpm::eval

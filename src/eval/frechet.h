@@ -8,11 +8,13 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "comm/communicator.h"
 #include "eval/estimate.h"
+#include "eval/groups.h"
 
 namespace ddpm::eval {
 
@@ -41,11 +43,13 @@ class FrechetReference {
 /// Both errors are over samples: the jackknife with groups (groups.h). The data is taken as it is.
 struct FrechetDistance {
   Estimate measured;
-  Estimate unbiased;  ///< extrapolated to infinitely many samples
+  Estimate unbiased;             ///< extrapolated to infinitely many samples
+  std::vector<double> left_out;  ///< what is measured without each group; NaN where fewer than 2 samples are left
 };
 
-/// The distance of `samples` [N, D] from `data` [M, D], float64. N and M are above 2. The samples' groups are drawn at
-/// random with a fixed seed. The same bits on any number of ranks. Collective.
-FrechetDistance frechet_distance(comm::Communicator& world, const at::Tensor& samples, const at::Tensor& data);
+/// The distance of `samples` [N, D] from `data` [M, D], float64. N and M are above 2. The groups of the samples' units
+/// are drawn at random with a fixed seed. The same bits on any number of ranks. Collective.
+FrechetDistance frechet_distance(comm::Communicator& world, const at::Tensor& samples, const at::Tensor& data,
+                                 const SampleUnits& units = {});
 
 }  // namespace ddpm::eval

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "comm/collectives.h"
-#include "eval/groups.h"
 
 namespace ddpm::eval {
 namespace {
@@ -77,9 +77,9 @@ PixelLevels pixel_levels(comm::Communicator& world, const PictureSet& pictures, 
   return {.low = ends[0], .high = -ends[1] > ends[0] ? -ends[1] : ends[0] + 1.0};
 }
 
-PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const PixelLevels& levels,
-                                 const base::ProgressReport& progress) {
-  const auto members = random_groups(pictures.size());
+PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const SampleUnits& units,
+                                 const PixelLevels& levels, const base::ProgressReport& progress) {
+  const auto members = random_groups(pictures.size(), units);
   std::vector<int64_t> group_of(static_cast<std::size_t>(pictures.size()));
   for (std::size_t group = 0; group < members.size(); ++group) {
     for (const int64_t i : members[group]) group_of[static_cast<std::size_t>(i)] = static_cast<int64_t>(group);
@@ -108,17 +108,16 @@ PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pi
   return result;
 }
 
-std::vector<Estimate> histogram_distances(const PixelHistograms& samples, const PixelHistograms& data,
-                                          const PixelLevels& levels, int64_t count) {
-  std::vector<Estimate> distances;
+std::vector<LeftOut> histogram_distances(const PixelHistograms& samples, const PixelHistograms& data,
+                                         const PixelLevels& levels) {
+  std::vector<LeftOut> distances;
   for (int64_t c = 0; c < samples.channels; ++c) {
     const LevelShares wanted = shares_of(data, c);
-    std::vector<double> left_out;
+    LeftOut number{.whole = distance(shares_of(samples, c), wanted, levels.step())};
     for (int64_t group = 0; samples.groups > 1 && group < samples.groups; ++group) {
-      left_out.push_back(distance(shares_of(samples, c, group), wanted, levels.step()));
+      number.without.push_back(distance(shares_of(samples, c, group), wanted, levels.step()));
     }
-    const std::array terms = {jackknife_variance(left_out)};
-    distances.push_back(estimate_of(distance(shares_of(samples, c), wanted, levels.step()), terms, count));
+    distances.push_back(std::move(number));
   }
   return distances;
 }

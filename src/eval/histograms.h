@@ -6,7 +6,8 @@
 
 #include "base/progress_report.h"
 #include "comm/communicator.h"
-#include "eval/estimate.h"
+#include "eval/groups.h"
+#include "eval/left_out.h"
 #include "eval/picture_set.h"
 
 namespace ddpm::eval {
@@ -30,12 +31,12 @@ struct PixelHistograms {
   std::vector<int64_t> beyond;  ///< [groups, channels]: steps that values lie outside of the levels, of all together
 };
 /// Collective.
-PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const PixelLevels& levels,
-                                 const base::ProgressReport& progress);
+PixelHistograms pixel_histograms(comm::Communicator& world, const PictureSet& pictures, const SampleUnits& units,
+                                 const PixelLevels& levels, const base::ProgressReport& progress);
 
 /// The Wasserstein-1 distance of each channel's distribution from that of the data, in the pictures' values: the mean
-/// way that a value has to go to have the data's distribution. The error is over samples.
-std::vector<Estimate> histogram_distances(const PixelHistograms& samples, const PixelHistograms& data,
-                                          const PixelLevels& levels, int64_t count);
+/// way that a value has to go to have the data's distribution; also without each group of samples.
+std::vector<LeftOut> histogram_distances(const PixelHistograms& samples, const PixelHistograms& data,
+                                         const PixelLevels& levels);
 
 }  // namespace ddpm::eval

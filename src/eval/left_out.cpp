@@ -50,7 +50,7 @@ double Side::value() const {
   return sum;
 }
 
-Estimate combine(std::span<const Side> sides, bool same_units, int64_t units) {
+Estimate combine(std::span<const Side> sides, bool same_units, int64_t units, const VarianceTerm& further) {
   double value = 0.0;
   std::vector<double> without;
   std::vector<double> without_shared;
@@ -68,6 +68,7 @@ Estimate combine(std::span<const Side> sides, bool same_units, int64_t units) {
   }
   if (same_units) terms.push_back(jackknife_variance(without));
   if (!without_shared.empty()) terms.push_back(jackknife_variance(without_shared));
+  if (further.variance > 0.0) terms.push_back(further);
   Estimate estimate = estimate_of(value, terms, units);
   estimate.sets = sets;
   return estimate;

@@ -33,7 +33,8 @@ struct Side {
 
 /// The sum of the sides' means, with its error over units, sets and shared units. `same_units`: unit u is the same one,
 /// such as a condition, in all sets; otherwise sets are independent. `units` is what the estimate says that it is over.
-Estimate combine(std::span<const Side> sides, bool same_units, int64_t units);
+/// `further` is a further part of the variance.
+Estimate combine(std::span<const Side> sides, bool same_units, int64_t units, const VarianceTerm& further = {});
 /// The number of one set with its error.
 Estimate estimate_of(const LeftOut& number, int64_t units);
 

@@ -68,7 +68,7 @@ Rows rows_of(const at::Tensor& table) {
           .read = [table](int64_t first, int64_t n) { return table.slice(0, first, first + n).to(at::kFloat); }};
 }
 
-LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b) {
+LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b, const SampleUnits& units) {
   std::vector<double> sorted_a = a;
   std::vector<double> sorted_b = b;
   std::ranges::sort(sorted_a);
@@ -77,7 +77,9 @@ LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b) 
   std::vector<double> of_b;
   for (const double value : a) of_a.push_back(1.0 - share_under(value, sorted_b));
   for (const double value : b) of_b.push_back(share_under(value, sorted_a));
-  return {.whole = mean_of(of_a).value, .without = means_without(of_a), .without_shared = means_without(of_b)};
+  LeftOut share = mean_over(of_a, units);
+  share.without_shared = means_without(of_b);
+  return share;
 }
 
 Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples, const Rows& train,

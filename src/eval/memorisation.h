@@ -11,6 +11,7 @@
 
 #include "base/progress_report.h"
 #include "comm/communicator.h"
+#include "eval/groups.h"
 #include "eval/left_out.h"
 #include "eval/neighbours.h"
 
@@ -48,7 +49,7 @@ Memorisation find_memorised(comm::Communicator& world, const at::Tensor& samples
                             const at::Tensor& held_out, const base::ProgressReport& progress = {});
 
 /// The share of pairs with a < b, ties half, where b are the shared units: its error is DeLong's for the area under a
-/// curve.
-LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b);
+/// curve. a[i] is of sample i.
+LeftOut share_below(const std::vector<double>& a, const std::vector<double>& b, const SampleUnits& units = {});
 
 }  // namespace ddpm::eval

@@ -107,6 +107,17 @@ std::vector<double> PictureStatistics::about(std::span<const double> centres, st
   return numbers;
 }
 
+PictureStatistics::UnitSums PictureStatistics::sums_of(std::span<const double> rows, const SampleUnits& units) const {
+  UnitSums result{.sums = std::vector<double>(units.conditions.size() * width()),
+                  .members = std::vector<int64_t>(units.conditions.size())};
+  for (std::size_t i = 0; i < units.unit_of.size(); ++i) {
+    const auto unit = static_cast<std::size_t>(units.unit_of[i]);
+    for (std::size_t k = 0; k < width(); ++k) result.sums[unit * width() + k] += rows[i * width() + k];
+    ++result.members[unit];
+  }
+  return result;
+}
+
 std::vector<double> PictureStatistics::statistics(std::span<const double> mean_row,
                                                   std::span<const double> centres) const {
   std::vector<double> values;
@@ -120,29 +131,30 @@ std::vector<double> PictureStatistics::statistics(std::span<const double> mean_r
   return values;
 }
 
-std::vector<Estimate> PictureStatistics::estimates(std::span<const double> rows) const {
-  const std::size_t count = rows.size() / width();
+std::vector<LeftOut> PictureStatistics::left_out(std::span<const double> rows, const SampleUnits& units) const {
+  const auto count = static_cast<int64_t>(rows.size() / width());
   const std::vector<double> centres = centres_of(rows);
   const std::vector<double> numbers = about(centres, rows);
   std::vector<double> sums(width());
   for (std::size_t i = 0; i < numbers.size(); ++i) sums[i % width()] += numbers[i];
-  const auto means = [&](std::span<const double> less, std::size_t n) {
+  const auto means = [&](std::span<const double> less, int64_t n) {
     std::vector<double> mean = sums;
     for (std::size_t k = 0; k < mean.size(); ++k) {
       mean[k] = (mean[k] - (less.empty() ? 0.0 : less[k])) / static_cast<double>(n);
     }
     return mean;
   };
-  std::vector<std::vector<double>> left_out(list_.size());
-  for (std::size_t i = 0; count > 1 && i < count; ++i) {
-    const std::vector<double> each =
-        statistics(means(std::span(numbers).subspan(i * width(), width()), count - 1), centres);
-    for (std::size_t k = 0; k < each.size(); ++k) left_out[k].push_back(each[k]);
+  std::vector<LeftOut> left_out;
+  for (const double whole : statistics(means({}, count), centres)) left_out.push_back({.whole = whole});
+  const UnitSums of_units = units.grouped() ? sums_of(numbers, units) : UnitSums{};
+  for (int64_t unit = 0; units.count(count) > 1 && unit < units.count(count); ++unit) {
+    const std::span<const double> all = units.grouped() ? of_units.sums : numbers;
+    const std::span<const double> less = all.subspan(static_cast<std::size_t>(unit) * width(), width());
+    const int64_t members = units.grouped() ? of_units.members[static_cast<std::size_t>(unit)] : 1;
+    const std::vector<double> each = statistics(means(less, count - members), centres);
+    for (std::size_t k = 0; k < each.size(); ++k) left_out[k].without.push_back(each[k]);
   }
-  const std::vector<double> whole = statistics(means({}, count), centres);
-  std::vector<Estimate> estimates;
-  for (std::size_t k = 0; k < whole.size(); ++k) estimates.push_back(jackknife(whole[k], left_out[k]));
-  return estimates;
+  return left_out;
 }
 
 }  // namespace ddpm::eval

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "data/radial_spectrum.h"
-#include "eval/estimate.h"
+#include "eval/groups.h"
+#include "eval/left_out.h"
 
 namespace ddpm::eval {
 
@@ -31,8 +32,8 @@ class PictureStatistics {
   void measure(std::span<const float> picture, std::span<double> row);
 
   [[nodiscard]] const std::vector<PictureStatistic>& list() const { return list_; }
-  /// Each of list() for the pictures whose rows [n, width()] these are, with the jackknife's error over pictures.
-  [[nodiscard]] std::vector<Estimate> estimates(std::span<const double> rows) const;
+  /// Each of list() for the pictures whose rows [n, width()] these are, also without each unit of them.
+  [[nodiscard]] std::vector<LeftOut> left_out(std::span<const double> rows, const SampleUnits& units = {}) const;
 
  private:
   static constexpr std::size_t kMoments = 4;
@@ -40,6 +41,12 @@ class PictureStatistics {
     std::size_t first;  // ring, from 0 on
     std::size_t end;
   };
+  /// Sums of rows over the samples of each unit, [unit, width()], and how many these are.
+  struct UnitSums {
+    std::vector<double> sums;
+    std::vector<int64_t> members;
+  };
+  [[nodiscard]] UnitSums sums_of(std::span<const double> rows, const SampleUnits& units) const;
   /// The mean of each channel over all pictures.
   [[nodiscard]] std::vector<double> centres_of(std::span<const double> rows) const;
   /// The rows with means of powers of the values less these centres, which may be averaged over pictures.

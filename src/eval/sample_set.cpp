@@ -56,6 +56,7 @@ struct SampleSet::State {
     return {.height = sides[0], .width = sides[1], .channels = std::ssize(variables), .dtype = base::DType::u8};
   }
   [[nodiscard]] bool holds_bytes() const { return !array && stored().dtype == base::DType::u8; }
+  [[nodiscard]] std::vector<base::Path> files() const { return set ? set->files() : std::vector<base::Path>{}; }
   void open_array();
   void read_array(int64_t first, std::span<float> out) const;
   void read_images(int64_t first, int64_t n, std::span<float> out) const;
@@ -249,7 +250,12 @@ void SampleSet::read_valid(int64_t first, int64_t n, std::span<uint8_t> out) con
 
 Ensembles SampleSet::ensembles(comm::Communicator& comm, std::optional<int64_t> members) const {
   const State& s = *state_;
-  return find_ensembles(comm, s.path.string(), s.set ? s.set->files() : std::vector<base::Path>{}, s.count, members);
+  return find_ensembles(comm, s.path.string(), s.files(), s.count, members);
+}
+
+std::vector<int64_t> SampleSet::conditions(comm::Communicator& comm) const {
+  const State& s = *state_;
+  return find_conditions(comm, s.path.string(), s.files(), s.count);
 }
 
 void SampleSet::close(comm::Communicator& comm) {

@@ -85,6 +85,10 @@ class SampleSet {
   /// c. Throws DatasetError's code on all ranks where groups are not whole.
   [[nodiscard]] Ensembles ensembles(comm::Communicator& comm, std::optional<int64_t> members) const;
 
+  /// Collective. The condition of each sample, where the files record it, in whatever order; empty otherwise. Throws
+  /// DatasetError's code on all ranks.
+  [[nodiscard]] std::vector<int64_t> conditions(comm::Communicator& comm) const;
+
   /// Collective: closes the files. Without it that is left to MPI_Finalize.
   void close(comm::Communicator& comm);
 

@@ -25,7 +25,8 @@ std::vector<Measured> measure_all(SampleMeasurer& measurer, const std::vector<co
   each.reserve(sets.size());
   for (const SampleSet* set : sets) each.push_back(measurer.measure(*set));
   std::vector<Measured> all;
-  for (const std::vector<const Measured*>& of_sets : same_numbers(each)) all.push_back(together(of_sets));
+  for (const std::vector<const Measured*>& of_sets : same_numbers(each))
+    all.push_back(together(of_sets, measurer.same_units()));
   return all;
 }
 
@@ -39,14 +40,16 @@ std::set<int64_t> counts_of(const std::vector<const SampleSet*>& sets, int64_t m
 /// Numbers that depend on how many samples there are say nothing of sets of other sizes. Where an error is that over
 /// the data, that of the samples is known by the scatter of several sets alone.
 void compare_sets(const SampleSets& sets, int64_t most, const std::array<std::vector<Measured>, 2>& models,
-                  Result& result) {
+                  bool same_units, Result& result) {
   std::set<int64_t> counts = counts_of(sets.samples, most);
   counts.merge(counts_of(sets.others, most));
   const bool several = sets.samples.size() > 1 && sets.others.size() > 1;
   for (const std::vector<const Measured*>& both : same_numbers(models)) {
     const Measured& of_a = *both.front();
     const bool comparable = (!of_a.by_count || counts.size() == 1) && (!of_a.over_data || several);
-    if (of_a.best != Best::nobody && comparable) result.comparisons.push_back(compare(of_a, *both.back()));
+    if (of_a.best != Best::nobody && comparable) {
+      result.comparisons.push_back(compare(of_a, *both.back(), same_units));
+    }
   }
   decide(result.comparisons);
   if (counts.size() == 1) return;
@@ -54,6 +57,23 @@ void compare_sets(const SampleSets& sets, int64_t most, const std::array<std::ve
       fmt::format("The sets have {} samples: numbers that depend on how many there are, as the Fréchet distance does, "
                   "are not compared; wanted: sets of one size, or --most {}.",
                   fmt::join(counts, ", "), *counts.begin()));
+}
+
+/// Says that errors are over conditions, where a set has some.
+void tell_conditions(const SampleSets& sets, const SampleMeasurer& measurer, Result& result) {
+  std::vector<const SampleSet*> all = sets.samples;
+  all.insert(all.end(), sets.others.begin(), sets.others.end());
+  const auto conditions = [&](const SampleSet* set) { return std::ssize(measurer.units_of(*set).conditions); };
+  if (const int64_t of_first = conditions(all.front()); of_first > 0) result.settings["conditions"] = of_first;
+  const auto grouped = std::ranges::find_if(all, [&](const SampleSet* set) { return conditions(set) > 0; });
+  if (grouped == all.end()) return;
+  if (conditions(*grouped) == 1) {
+    result.notes.push_back(fmt::format("All samples of {} are of one condition: there is no error over conditions.",
+                                       (*grouped)->path().string()));
+    return;
+  }
+  result.notes.push_back(fmt::format("The samples of {} are of {}; intervals are over conditions.",
+                                     (*grouped)->path().string(), base::counted(conditions(*grouped), "condition")));
 }
 
 /// A mean over sets of unlike sizes is a mixture, where a number depends on the size.
@@ -195,8 +215,10 @@ Result evaluate_samples(comm::Communicator& world, const SampleSets& sets, const
   if (!options.drawing.empty()) draw_nearest(world, *sets.samples.back(), measurer, options, files);
   for (const Measured& each : measured) result.metrics.push_back(each.metric);
   if (!sets.others.empty()) {
-    compare_sets(sets, options.most, {std::move(measured), measure_all(measurer, sets.others)}, result);
+    compare_sets(sets, options.most, {std::move(measured), measure_all(measurer, sets.others)}, measurer.same_units(),
+                 result);
   }
+  tell_conditions(sets, measurer, result);
   note_sizes(sets, options.most, result);
   note(sets, options, measurer.dimension(), result);
   return result;
