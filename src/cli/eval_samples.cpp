@@ -90,8 +90,8 @@ class OpenSets {
     // Pictures that are held out hold what the data holds. Floats beside data of 8 bits are in the model's range.
     const auto of_held_out = sets.data->holds_bytes() ? eval::Units::automatic : eval::Units::stored;
     if (!arguments.held_out.empty()) sets.held_out = add(arguments.held_out, of_held_out, reading);
-    for (const base::Path& path : arguments.samples) sets.samples.push_back(add(path, arguments.units));
-    for (const base::Path& path : arguments.others) sets.others.push_back(add(path, arguments.units));
+    for (const base::Path& path : arguments.samples) sets.samples.push_back(add_samples(path, arguments.units));
+    for (const base::Path& path : arguments.others) sets.others.push_back(add_samples(path, arguments.units));
   }
   void close() {
     for (const auto& set : open_) set->close(world_);
@@ -102,12 +102,22 @@ class OpenSets {
  private:
   /// The first one is the data, whose names and transforms the others take over.
   const eval::SampleSet* add(const base::Path& path, eval::Units units, const data::DatasetOptions& reading = {}) {
-    auto opened = std::make_unique<eval::SampleSet>(eval::SampleSet::open(world_, path, reading));
-    if (sets.data != nullptr) {
-      comm::agree(world_, [&] { opened->as_stored_in(sets.data->variables(), sets.data->sides(), units, data_path_); });
-    }
-    open_.push_back(std::move(opened));
-    return open_.back().get();
+    eval::SampleSet& opened = open(path, reading);
+    if (sets.data != nullptr) settle(opened, units);
+    return &opened;
+  }
+  const eval::SampleSet* add_samples(const base::Path& path, eval::Units units) {
+    eval::SampleSet& opened = open(path, {});
+    if (sets.of_scale.empty()) sets.of_scale = eval::scale_note(opened, *sets.data, units);
+    settle(opened, units);
+    return &opened;
+  }
+  eval::SampleSet& open(const base::Path& path, const data::DatasetOptions& reading) {
+    open_.push_back(std::make_unique<eval::SampleSet>(eval::SampleSet::open(world_, path, reading)));
+    return *open_.back();
+  }
+  void settle(eval::SampleSet& set, eval::Units units) {
+    comm::agree(world_, [&] { set.as_stored_in(sets.data->variables(), sets.data->sides(), units, data_path_); });
   }
 
   comm::Communicator& world_;

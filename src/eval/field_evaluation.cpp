@@ -192,23 +192,18 @@ void expect_blocks(const SampleSet& set, int64_t block, const Ensembles& ensembl
 }
 
 /// A sentence on the scale of samples that do not tell theirs, where it matters: before settle_scales().
-std::string scale_note(Sets& sets, const FieldRequest& request) {
-  if (request.units != Units::automatic) return {};
-  const std::vector<SampleSet*> all = sets.samples();
-  const auto silent =
-      std::ranges::find_if(all, [](const SampleSet* set) { return !set->holds_bytes() && !set->records_transforms(); });
-  if (silent == all.end()) return {};
-  if (!sets.data) {
-    return fmt::format(
-        "{} does not say which transforms its values have gone through: they are taken for what a model sees of a set "
-        "by ddpm data generate. A model of standardised data wants --data here, or ddpm sample --denormalize.",
-        (*silent)->path().string());
+std::string scale_note_of(Sets& sets, const FieldRequest& request) {
+  for (const SampleSet* set : sets.samples()) {
+    if (sets.data) {
+      if (const std::string note = scale_note(*set, *sets.data, request.units); !note.empty()) return note;
+    } else if (request.units == Units::automatic && !set->holds_bytes() && !set->records_transforms()) {
+      return fmt::format(
+          "{} does not say which transforms its values have gone through: they are taken for what a model sees of a "
+          "set by ddpm data generate. A model of standardised data wants --data here, or ddpm sample --denormalize.",
+          set->path().string());
+    }
   }
-  if (!sets.data->records_transforms()) return {};
-  return fmt::format(
-      "{} records no transforms, so its values are taken for the model's range, and the transforms of {} are undone: "
-      "those must be the ones that the model was trained with. Values in the data's units want --samples-hold stored.",
-      (*silent)->path().string(), request.data.string());
+  return {};
 }
 
 void describe(Result& result, Sets& sets, const Ensembles& ensembles) {
@@ -219,7 +214,7 @@ void describe(Result& result, Sets& sets, const Ensembles& ensembles) {
     result.settings["conditions"] = ensembles.conditions.size();
     result.settings["members"] = ensembles.members;
   }
-  result.settings["samples_hold"] = sets.a.front().scale() == Scale::stored ? "stored" : "model";
+  result.settings["samples_hold"] = base::name_of(sets.a.front().scale());
   if (grouped) {
     result.notes.push_back(fmt::format("{} with {} each; intervals are over conditions.",
                                        base::counted(std::ssize(ensembles.conditions), "condition"),
@@ -247,7 +242,7 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
   std::unique_ptr<Theory> theory;
   std::string of_scale;
   comm::agree(comm, [&] {
-    of_scale = scale_note(sets, request);
+    of_scale = scale_note_of(sets, request);
     if (name) theory = make_theory(*name, {.sides = sets.a.front().sides(), .channels = sets.a.front().channels()});
     settle_scales(sets, request, theory.get());
   });

@@ -262,4 +262,13 @@ void SampleSet::close(comm::Communicator& comm) {
   if (state_->set) state_->set->close(comm);
 }
 
+std::string scale_note(const SampleSet& samples, const SampleSet& data, Units units) {
+  const bool tells = samples.holds_bytes() || samples.records_transforms();
+  if (units != Units::automatic || tells || !data.records_transforms()) return {};
+  return fmt::format(
+      "{} records no transforms, so its values are taken for the model's range, to which the transforms of {} lead: "
+      "those must be the ones that the model was trained with. Values in the data's units want --samples-hold stored.",
+      samples.path().string(), data.path().string());
+}
+
 }  // namespace ddpm::eval

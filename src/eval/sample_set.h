@@ -6,11 +6,13 @@
 // caller does (as_stored_in()): the transforms of the data that the model was trained on.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_system.h"
@@ -26,6 +28,7 @@ enum class Scale : uint8_t {
   stored,  ///< physical units, as a dataset holds them
   model,   ///< what the model sees, after the variables' transforms
 };
+constexpr auto names_of(Scale /*type*/) { return std::to_array<std::string_view>({"stored", "model"}); }
 
 /// On which scale the files of samples hold them.
 enum class Units : uint8_t {
@@ -97,5 +100,9 @@ class SampleSet {
   explicit SampleSet(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// A sentence on the scale of samples that do not tell theirs, where the transforms of the data that they are held
+/// against change values and nobody says what the samples hold; empty otherwise. Before as_stored_in().
+std::string scale_note(const SampleSet& samples, const SampleSet& data, Units units);
 
 }  // namespace ddpm::eval

@@ -148,6 +148,7 @@ base::OrderedJson settings_of(const SampleSets& sets, const SamplesOptions& opti
   base::OrderedJson metrics = base::OrderedJson::array();
   for (const SampleMetric metric : options.metrics) metrics.push_back(base::name_of(metric));
   base::OrderedJson settings = {{"metrics", metrics}, {"data_count", PictureSet(*sets.data, options.most).size()}};
+  settings["samples_hold"] = base::name_of(sets.samples.front()->scale());
   if (sets.held_out != nullptr) settings["held_out"] = sets.held_out->path().string();
   if (dimension > 0) settings["features"] = options.features->name();
   if (dimension > 0) settings["dimension"] = dimension;
@@ -218,6 +219,7 @@ Result evaluate_samples(comm::Communicator& world, const SampleSets& sets, const
     compare_sets(sets, options.most, {std::move(measured), measure_all(measurer, sets.others)}, measurer.same_units(),
                  result);
   }
+  if (!sets.of_scale.empty()) result.notes.push_back(sets.of_scale);
   tell_conditions(sets, measurer, result);
   note_sizes(sets, options.most, result);
   note(sets, options, measurer.dimension(), result);

@@ -41,6 +41,7 @@ struct SampleSets {
   const SampleSet* held_out = nullptr;  ///< null: none
   std::vector<const SampleSet*> samples = {};
   std::vector<const SampleSet*> others = {};  ///< samples of another model, which the first ones are compared with
+  std::string of_scale = {};                  ///< what scale_note() says of samples; empty: nothing
 };
 
 /// What the measuring tells of itself. `enter`: a part of the work begins.

@@ -4,6 +4,7 @@ conditions. Numbers are those of NumPy."""
 import json
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -222,6 +223,28 @@ class SamplesOfConditions(unittest.TestCase):
         process = ddpm("eval", "samples", self.write("short", self.x[0], self.condition[:-1]), *self.options, check=False)
         self.assertEqual(process.returncode, 3, process.stderr)
         self.assertIn("/condition_index has 15 numbers, for 16 samples", process.stderr)
+
+
+class ScalesOfSamples(unittest.TestCase):
+    """Kelvins beside data that a model sees standardised."""
+
+    def test_it_is_said_where_samples_do_not_tell_theirs(self):
+        kelvins = np.random.default_rng(3).normal(280, 5, (30, 4, 4, 1)).astype(np.float32)
+        np.save(WORK / "kelvins.npy", kelvins)
+        shutil.rmtree(WORK / "standardised", ignore_errors=True)
+        ddpm("data", "create", WORK / "kelvins.npy", "--output", WORK / "standardised", "--transform", "standardize")
+        np.save(WORK / "silent.npy", kelvins.reshape(30, 1, 4, 4))
+        options = ["--data", WORK / "standardised", "--metrics", "moments"]
+        for sets in ([WORK / "silent.npy"], [WORK / "standardised", "--against", WORK / "silent.npy"]):
+            notes = evaluate(*sets, *options)["notes"]
+            self.assertTrue(any("silent.npy records no transforms" in note and "--samples-hold stored" in note for note in notes), notes)
+        cases = [(WORK / "silent.npy", (), "model", 1), (WORK / "silent.npy", ("--samples-hold", "stored"), "stored", 0),
+                 (WORK / "silent.npy", ("--samples-hold", "model"), "model", 0), (WORK / "standardised", (), "stored", 0)]  # fmt: skip
+        for samples, hold, scale, notes in cases:
+            result = evaluate(samples, *options, *hold)
+            self.assertEqual((result["settings"]["samples_hold"], len(result["notes"])), (scale, notes), (samples, hold))
+            mean = (kelvins.astype(float).mean() if scale == "model" else 0)
+            self.assertAlmostEqual(rows(result)["mean", "channel 0", None]["value"], mean, delta=1e-4)
 
 
 if __name__ == "__main__":
