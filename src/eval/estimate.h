@@ -72,8 +72,8 @@ Estimate share_of(std::span<const double> numbers);
 Estimate over_sets(std::span<const Estimate> sets);
 
 /// What a comparison of two says. Only numbers that are distances from the best value are compared: less is better.
-/// Nothing is known where a difference is not finite, such as that of a distance that is infinite, or has no error, such
-/// as that of single samples.
+/// Nothing is known where a difference is not finite, such as that of a distance that is infinite, or has no error,
+/// such as that of single samples.
 enum class Verdict : uint8_t { none, a, b, unknown };
 constexpr auto names_of(Verdict /*type*/) {
   return std::to_array<std::string_view>({"no significant difference", "A is better", "B is better", "no verdict"});

@@ -195,7 +195,7 @@ void expect_blocks(const SampleSet& set, int64_t block, const Ensembles& ensembl
 std::string scale_note_of(Sets& sets, const FieldRequest& request) {
   for (const SampleSet* set : sets.samples()) {
     if (sets.data) {
-      if (const std::string note = scale_note(*set, *sets.data, request.units); !note.empty()) return note;
+      if (std::string note = scale_note(*set, *sets.data, request.units); !note.empty()) return note;
     } else if (request.units == Units::automatic && !set->holds_bytes() && !set->records_transforms()) {
       return fmt::format(
           "{} does not say which transforms its values have gone through: they are taken for what a model sees of a "

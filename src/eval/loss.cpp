@@ -101,8 +101,9 @@ bool names_variables(const denoise::LoadedModel& model) {
 /// Throws ConfigError unless the losses are of the same variables, in whatever order.
 void expect_same_variables(const LossModel& a, const LossModel& b, const char* option) {
   const auto sorted_names = [](const LossModel& model) {
+    const data::DatasetInfo info = described(model.model);
     std::vector<std::string> names;
-    for (const data::Variable& each : described(model.model).image_field().variables) names.push_back(each.name);
+    for (const data::Variable& each : info.image_field().variables) names.push_back(each.name);
     std::ranges::sort(names);
     return names;
   };

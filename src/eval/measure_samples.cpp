@@ -1,7 +1,6 @@
 #include "eval/measure_samples.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -45,6 +44,7 @@ std::vector<int64_t> conditions_of(comm::Communicator& world, const SampleSet& s
   std::vector<int64_t> measured;
   if (all.empty()) return measured;
   const PictureSet samples(set, most);
+  measured.reserve(static_cast<std::size_t>(samples.size()));
   for (int64_t i = 0; i < samples.size(); ++i) measured.push_back(all[static_cast<std::size_t>(samples.place(i))]);
   return measured;
 }

@@ -144,17 +144,17 @@ std::vector<LeftOut> PictureStatistics::left_out(std::span<const double> rows, c
     }
     return mean;
   };
-  std::vector<LeftOut> left_out;
-  for (const double whole : statistics(means({}, count), centres)) left_out.push_back({.whole = whole});
+  std::vector<LeftOut> result;
+  for (const double whole : statistics(means({}, count), centres)) result.push_back({.whole = whole});
   const UnitSums of_units = units.grouped() ? sums_of(numbers, units) : UnitSums{};
   for (int64_t unit = 0; units.count(count) > 1 && unit < units.count(count); ++unit) {
     const std::span<const double> all = units.grouped() ? of_units.sums : numbers;
     const std::span<const double> less = all.subspan(static_cast<std::size_t>(unit) * width(), width());
     const int64_t members = units.grouped() ? of_units.members[static_cast<std::size_t>(unit)] : 1;
     const std::vector<double> each = statistics(means(less, count - members), centres);
-    for (std::size_t k = 0; k < each.size(); ++k) left_out[k].without.push_back(each[k]);
+    for (std::size_t k = 0; k < each.size(); ++k) result[k].without.push_back(each[k]);
   }
-  return left_out;
+  return result;
 }
 
 }  // namespace ddpm::eval

@@ -11,6 +11,7 @@ using Occurrence = std::pair<RowName, std::size_t>;  // a name, and how many bef
 std::vector<Occurrence> occurrences_of(const std::vector<RowName>& list) {
   std::map<RowName, std::size_t> seen;
   std::vector<Occurrence> occurrences;
+  occurrences.reserve(list.size());
   for (const RowName& name : list) occurrences.emplace_back(name, seen[name]++);
   return occurrences;
 }

@@ -25,8 +25,9 @@ std::vector<Measured> measure_all(SampleMeasurer& measurer, const std::vector<co
   each.reserve(sets.size());
   for (const SampleSet* set : sets) each.push_back(measurer.measure(*set));
   std::vector<Measured> all;
-  for (const std::vector<const Measured*>& of_sets : same_numbers(each))
+  for (const std::vector<const Measured*>& of_sets : same_numbers(each)) {
     all.push_back(together(of_sets, measurer.same_units()));
+  }
   return all;
 }
 

@@ -95,6 +95,7 @@ class SpectralTheory : public Theory {
  private:
   static std::vector<double> squares_of(std::span<const double> numbers) {
     std::vector<double> squares;
+    squares.reserve(numbers.size());
     for (const double number : numbers) squares.push_back(number * number);
     return squares;
   }
