@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 from ddpm_run import ddpm, files_below, make_dataset, metrics, write_config  # noqa: E402
-from ddpm_job import Job, wait_until  # noqa: E402
+from ddpm_job import Job, children_of, wait_until  # noqa: E402
 
 WORK = pathlib.Path.cwd()
 SECTIONS = {"train": {"steps": 400}, "checkpoint": {"every_steps": 5}}
@@ -82,23 +82,27 @@ class Lock(unittest.TestCase):
         log.unlink(missing_ok=True)
         with Job("overtaken", self.dataset, 1, **SECTIONS) as first:
             first.wait_for_step(6)
-            # It sets its umask in between: that takes 15 s now.
+            # It sets its umask in between: there it is stopped.
             checkpoints = first.run / "checkpoints"
-            slow = ["strace", "-f", "-qq", "-o", str(log)]
-            slow += ["-e", "trace=openat,umask", "-e", "inject=umask:delay_enter=15000000"]
+            stopping = ["strace", "-f", "-qq", "-o", str(log)]
+            stopping += ["-e", "trace=openat,umask", "-e", "inject=umask:signal=STOP"]
             second = subprocess.Popen(
-                [*slow, os.environ["DDPM"], "train", str(WORK / "overtaken.toml")], stderr=subprocess.PIPE, text=True
+                [*stopping, os.environ["DDPM"], "train", str(WORK / "overtaken.toml")], stderr=subprocess.PIPE, text=True
             )
             try:
-                wait_until(lambda: log.exists() and str(checkpoints) in log.read_text(), 60, "the second start has looked")
+                wait_until(lambda: log.exists() and "stopped by SIGSTOP" in log.read_text(), 60, "the second start is stopped")
+                self.assertIn(str(checkpoints), log.read_text(), "it has not looked before")
+                (stopped,) = children_of(second.pid)
                 first.wait_for_step(len(metrics(first.run)) + 6)
                 first.process.send_signal(signal.SIGUSR1)
                 self.assertEqual(first.end()[0], 75)
                 saved = files_below(checkpoints)
+                os.kill(stopped, signal.SIGCONT)
                 _, said = second.communicate(timeout=120)
             finally:
                 if second.poll() is None:
-                    second.kill()
+                    for pid in (*children_of(second.pid), second.pid):
+                        os.kill(pid, signal.SIGKILL)
             self.assertEqual(second.returncode, 4, said)
             self.assertIn("another run has worked in this folder while this one was starting", said)
             self.assertEqual(files_below(checkpoints), saved)
