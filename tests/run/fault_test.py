@@ -13,7 +13,7 @@ from ddpm_job import Job, is_running, sha256_of_model, wait_until  # noqa: E402
 from ddpm_run import ddpm, make_dataset, metrics  # noqa: E402
 
 WORK = pathlib.Path.cwd()
-STEPS = 60
+TO_STOP = {"train": {"steps": 40}}  # far more than pass before a signal comes; resumed, and trained again
 
 
 class Stopping(unittest.TestCase):
@@ -22,9 +22,9 @@ class Stopping(unittest.TestCase):
         cls.dataset = make_dataset(WORK / "squares")
         cls.unbroken = {}
 
-    def expect_same_as_unbroken(self, run, ranks, **sections):
-        """Resumes `run` to its end, which is bit for bit that of an undisturbed run."""
-        with Job(run.name, self.dataset, ranks, fresh=False, **sections) as job:
+    def expect_same_as_unbroken(self, run, ranks, beside=None, **sections):
+        """Resumes `run` to its end, which is bit for bit that of an undisturbed run, without the sections `beside` training."""
+        with Job(run.name, self.dataset, ranks, fresh=False, **sections, **(beside or {})) as job:
             self.assertEqual(job.end()[0], 0)
         self.assertEqual([m["step"] for m in metrics(run)], list(range(1, len(metrics(run)) + 1)))
         key = (ranks, str(sections))
@@ -36,7 +36,7 @@ class Stopping(unittest.TestCase):
 
     def test_each_signal_ends_with_75_and_a_checkpoint(self):
         for name, ranks in (("USR1", 1), ("TERM", 1), ("USR1", 2), ("USR2", 3)):
-            with self.subTest(signal=name, ranks=ranks), Job(f"stop-{name}-{ranks}", self.dataset, ranks) as job:
+            with self.subTest(signal=name, ranks=ranks), Job(f"stop-{name}-{ranks}", self.dataset, ranks, **TO_STOP) as job:
                 job.wait_for_step(3)
                 job.process.send_signal(getattr(signal, "SIG" + name))  # mpirun passes USR1 and USR2 on to all ranks
                 code, said = job.end()
@@ -48,7 +48,7 @@ class Stopping(unittest.TestCase):
                 self.assertTrue((job.run / f"checkpoints/step-{step:08}/MANIFEST.json").exists(), said)
                 self.assertFalse((job.run / "model").exists())
                 self.assertFalse((job.run / "LOCK").exists())
-                self.expect_same_as_unbroken(job.run, ranks)
+                self.expect_same_as_unbroken(job.run, ranks, **TO_STOP)
 
     def test_a_signal_to_one_rank_stops_all(self):
         with Job("stop-one", self.dataset, 2) as job:
@@ -59,7 +59,7 @@ class Stopping(unittest.TestCase):
             self.assertIn("by a signal to another rank", said)
 
     def test_more_signals_change_nothing(self):
-        with Job("stop-often", self.dataset, 1) as job:
+        with Job("stop-often", self.dataset, 1, **TO_STOP) as job:
             job.wait_for_step(2)
             while job.process.poll() is None:
                 job.process.send_signal(signal.SIGUSR1)
@@ -67,7 +67,7 @@ class Stopping(unittest.TestCase):
             code, said = job.end()
             self.assertEqual(code, 75, said)
             self.assertEqual(said.count("stopped at step"), 1)
-            self.expect_same_as_unbroken(job.run, 1)
+            self.expect_same_as_unbroken(job.run, 1, **TO_STOP)
 
     def test_between_micro_batches_the_step_is_discarded(self):
         # Steps of seconds: the signal comes within one.
@@ -87,9 +87,9 @@ class Stopping(unittest.TestCase):
         images = make_dataset(WORK / "many-squares", 1200)
         validation = {"data": {"validation": str(images)}, "validation": {"every_steps": 2}}
         samples = {"sample": {"every_steps": 2, "count": 32, "scheduler": "ddpm", "steps": 250}}
-        for name, sections in (("validation", validation), ("drawing samples", samples)):
-            sections |= {"train": {"steps": 4}}
-            with self.subTest(name), Job(f"given-up-{name.split()[0]}", self.dataset, 2, **sections) as job:
+        for name, work in (("validation", validation), ("drawing samples", samples)):
+            training = {"train": {"steps": 4}}
+            with self.subTest(name), Job(f"given-up-{name.split()[0]}", self.dataset, 2, **training, **work) as job:
                 job.wait_for_step(1)  # of the second step nothing is written before that work is done
                 time.sleep(0.5)
                 job.process.send_signal(signal.SIGUSR1)
@@ -97,7 +97,7 @@ class Stopping(unittest.TestCase):
                 self.assertEqual(code, 75, said)
                 self.assertIn(f"step 2: {name} is given up, by SIGUSR1", said)
                 self.assertIn("stopped at step 2, with a checkpoint", said)
-                self.expect_same_as_unbroken(job.run, 2, **sections)
+                self.expect_same_as_unbroken(job.run, 2, beside=work, **training)
 
     def test_the_clock_stops_a_run_too(self):
         with Job("clock", self.dataset, 2, ["--fault.max_minutes", 0.05, "--train.steps", 100000]) as job:
