@@ -59,6 +59,8 @@ class SampleDataset(unittest.TestCase):
         cls.given = cls.train("given", ["condition", "static", "parameters"], channels=3)
         cls.plain = cls.train("plain", [], channels=0, model={"num_class_embeds": 3}, labels=True)
         cls.conditioned = cls.train("conditioned", ["condition", "static"], channels=3, positions=True)
+        cls.drawn = cls.ensemble("drawn")
+        cls.stored = cls.ensemble("stored", "--denormalize")
 
     @classmethod
     def train(cls, name, roles, channels, positions=False, model=None, labels=False):
@@ -76,18 +78,20 @@ class SampleDataset(unittest.TestCase):
         ddpm("train", config)
         return run
 
-    def sample(self, output, *arguments, run=None, ranks=1, check=True, steps=3):
+    @classmethod
+    def sample(cls, output, *arguments, run=None, ranks=1, check=True, steps=3):
         output = WORK / output
         shutil.rmtree(output, ignore_errors=True)
         common = ("--scheduler", "ddim", "--steps", steps, "--format", "dataset", "--output", output)
-        process = ddpm("sample", "--model", run or self.given, *common, *arguments, ranks=ranks, check=check)
+        process = ddpm("sample", "--model", run or cls.given, *common, *arguments, ranks=ranks, check=check)
         return output if check else process
 
-    def ensemble(self, output, *arguments, **options):
-        return self.sample(output, "--condition", self.path, "--members", MEMBERS, *arguments, **options)
+    @classmethod
+    def ensemble(cls, output, *arguments, **options):
+        return cls.sample(output, "--condition", cls.path, "--members", MEMBERS, *arguments, **options)
 
     def test_equal_bytes_on_any_number_of_ranks_and_in_any_batch(self):
-        one = self.ensemble("one", "--denormalize")
+        one = self.stored
         self.assertEqual(digests(one), digests(self.ensemble("two", "--denormalize", ranks=2)))
         process = self.ensemble("three", "--denormalize", "--batch", 5, ranks=3, check=False)
         self.assertIn("--batch 5 is not used", process.stderr)
@@ -108,8 +112,7 @@ class SampleDataset(unittest.TestCase):
         self.assertEqual(digests(output), digests(self.sample("small-1", "--class-label", "all", "--count", 9, run=self.plain)))
 
     def test_denormalized_values_are_those_of_the_training_set(self):
-        model_range = self.ensemble("range")
-        stored = self.ensemble("stored", "--denormalize")
+        model_range, stored = self.drawn, self.stored
         fields = json.loads((self.given / "model" / "normalization.json").read_text())["fields"]
         (image,) = [field for field in fields if field["role"] == "image"]
         for one, other in zip(sorted(model_range.glob("*.h5")), sorted(stored.glob("*.h5")), strict=True):
@@ -204,7 +207,7 @@ class SampleDataset(unittest.TestCase):
         self.assertEqual(digests(WORK / "mixed"), alone)
 
     def test_one_file_says_of_each_sample_what_a_folder_says(self):
-        folder, file, labelled = self.ensemble("columns"), WORK / "columns.h5", WORK / "labels-of-one-class.h5"
+        folder, file, labelled = self.drawn, WORK / "columns.h5", WORK / "labels-of-one-class.h5"
         draw = ("--scheduler", "ddim", "--steps", 3, "--output")
         ddpm("sample", "--model", self.given, "--condition", self.path, "--members", MEMBERS, *draw, file, ranks=2)
         for name in ("condition_index", "member"):
@@ -342,7 +345,7 @@ class SampleDataset(unittest.TestCase):
             np.testing.assert_allclose(h5py.File(a)["images"][:], h5py.File(b)["images"][:], rtol=1e-5, atol=1e-5)
 
     def test_guidance_by_what_training_left_out(self):
-        plain = self.ensemble("unguided")
+        plain = self.drawn
         one = self.ensemble("guided-1", "--guidance-scale", 1.0)
         two = self.ensemble("guided-2", "--guidance-scale", 2.0)
         read = lambda folder: np.concatenate([h5py.File(s)["images"][:] for s in sorted(folder.glob("*.h5"))])  # noqa: E731
@@ -369,10 +372,9 @@ class SampleDataset(unittest.TestCase):
                      2, ["--guidance-scale 2", "diffusion.class_dropout = 0"])  # fmt: skip
         for text in ("0.1,0.2", "a,b,c", "1,,2"):
             self.refused(self.sample("bad-numbers", "--parameters", text, check=False), 2, [f"--parameters {text}"])
-        existing = self.ensemble("existing")
         process = ddpm("sample", "--model", self.given, "--condition", self.path, "--format", "dataset", "--output",
-                       existing, check=False)  # fmt: skip
-        self.refused(process, 4, ["existing: exists already"])
+                       self.drawn, check=False)  # fmt: skip
+        self.refused(process, 4, ["drawn: exists already"])
 
     def refused(self, process, code, words):
         self.assertEqual(process.returncode, code, process.stderr)
