@@ -20,6 +20,7 @@ SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
 sys.path.insert(0, str(SOURCE / "jobs"))
 import track as track_module  # noqa: E402
+from ddpm_job import wait_until  # noqa: E402
 from ddpm_run import ddpm, make_dataset, metrics, write_config  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -116,6 +117,16 @@ class Track(unittest.TestCase):
                 history[metric.step][name] = metric.value
         return run, sorted(history.items())
 
+    def wait_for_looks(self, has_begun):
+        """Waits until a follower has begun, and a second more, in which it looks several times."""
+        wait_until(has_begun, TIMEOUT_S, "the tracker has the run")
+        time.sleep(1)
+
+    def wandb_folders(self, run):
+        """How many offline runs track.json lists: each start adds its own."""
+        state = run / "track.json"
+        return len(json.loads(state.read_text())["wandb images"]["folders"]) if state.exists() else 0
+
     def test_wandb_holds_configuration_and_steps(self):
         run = self.trained("once")
         said = track(run, "--wandb", "images").stdout
@@ -176,7 +187,7 @@ class Track(unittest.TestCase):
         follower = subprocess.Popen(command(run, "--wandb", "images", "--follow", "--every", "0.2"), cwd=WORK,
                                     stdout=subprocess.PIPE, text=True, env={**os.environ, **ALONE})  # fmt: skip
         try:
-            time.sleep(6)
+            self.wait_for_looks(lambda: self.wandb_folders(run) == 1)
             self.assertIsNone(follower.poll())
             self.go_back(run, 6)
             said, _ = follower.communicate(timeout=TIMEOUT_S)
@@ -201,10 +212,10 @@ class Track(unittest.TestCase):
     def test_a_follower_that_is_killed_leaves_nothing_twice(self):
         run = self.trained("killed", 4)
         shutil.rmtree(run / "model")
-        for number in (signal.SIGKILL, signal.SIGTERM):
+        for start, number in enumerate((signal.SIGKILL, signal.SIGTERM), 1):
             follower = subprocess.Popen(command(run, "--wandb", "images", "--follow", "--every", "0.2"), cwd=WORK,
                                         stdout=subprocess.DEVNULL, env={**os.environ, **ALONE})  # fmt: skip
-            time.sleep(6)
+            self.wait_for_looks(lambda start=start: self.wandb_folders(run) == start)
             follower.send_signal(number)
             self.assertEqual(follower.wait(TIMEOUT_S), 0 if number == signal.SIGTERM else -number)
         self.assertEqual(of_wandb(run)[2], expected(run))
@@ -216,10 +227,11 @@ class Track(unittest.TestCase):
         begin = text.index("[data]")
         (run / "config.toml").write_text(text[:begin] + "[train]\nsteps = 3\n\n" + text[text.index("[optimizer]") :])
         (manifest,) = (run / "checkpoints").glob("step-00000002/MANIFEST.json")
-        follower = subprocess.Popen(command(run, "--mlflow", WORK / "own-mlruns", "--follow", "--every", "0.2"), cwd=WORK,
+        store = WORK / "own-mlruns"
+        follower = subprocess.Popen(command(run, "--mlflow", store, "--follow", "--every", "0.2"), cwd=WORK,
                                     stdout=subprocess.PIPE, text=True, env={**os.environ, **ALONE})  # fmt: skip
         try:
-            time.sleep(8)
+            self.wait_for_looks(lambda: any(len(file.read_text().splitlines()) == 2 for file in store.glob("*/*/metrics/loss")))
             self.assertIsNone(follower.poll(), "step 2 of 3 is not the end")
             said = json.loads(manifest.read_text())
             said["state"]["ended"] = True
@@ -229,7 +241,7 @@ class Track(unittest.TestCase):
         finally:
             follower.kill()
         self.assertEqual(follower.returncode, 0)
-        self.assertEqual(self.of_mlflow(WORK / "own-mlruns")[0].info.status, "FINISHED")
+        self.assertEqual(self.of_mlflow(store)[0].info.status, "FINISHED")
 
     def test_a_line_that_is_being_written_waits(self):
         run = self.trained("torn", 2)
