@@ -161,7 +161,8 @@ class Validation(unittest.TestCase):
                         every=every,
                         batch={"global_size": 12, "micro_size": 2},
                         train={"steps": 5},
-                        model={"dropout": 0.1},
+                        model={"dropout": 0.1, "block_out_channels": [8, 8]},
+                        validation={"images": 13},
                         parallel={"zero_stage": stage, "activation_checkpointing": "blocks"},
                         precision={"mixed_precision": precision},
                     )
@@ -309,6 +310,7 @@ class Validation(unittest.TestCase):
             few,
             data={"validation": str(others)},
             model={"block_out_channels": [16, 32]},
+            batch={"global_size": 8, "micro_size": 8},
             train={"steps": 1500},
             optimizer={"learning_rate": 4e-3},
             ema={"enabled": False},
