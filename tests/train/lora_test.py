@@ -62,8 +62,10 @@ class Lora(unittest.TestCase):
             file["images"] = cls.images
             file["condition"] = np.zeros((COUNT, SIZE, SIZE, 2), np.float32)
             file["labels"] = np.arange(COUNT) % 3
+        cls.trained = cls.train("trained")
 
-    def config(self, name, **sections):
+    @classmethod
+    def config(cls, name, **sections):
         run = WORK / name
         shutil.rmtree(run, ignore_errors=True)
         unset = dict.fromkeys(("block_out_channels", "down_block_types", "up_block_types", "layers_per_block",
@@ -71,7 +73,7 @@ class Lora(unittest.TestCase):
         defaults = {
             "run": {"threads_per_rank": 1},
             "data": {"shuffle": "none", "labels": ""},
-            "model": {**unset, "pretrained": str(self.base), "lora_rank": 3, "lora_alpha": 6.0, "lora_targets": ALL},
+            "model": {**unset, "pretrained": str(cls.base), "lora_rank": 3, "lora_alpha": 6.0, "lora_targets": ALL},
             "batch": {"global_size": BATCH, "micro_size": 2},
             "optimizer": {"learning_rate": RATE},
             "lr_schedule": {"name": "constant", "warmup_steps": None},
@@ -81,13 +83,14 @@ class Lora(unittest.TestCase):
             defaults.setdefault(section, {}).update(keys)
         return run, write_config(WORK / f"{name}.toml", run, WORK / "set.h5", **defaults)
 
-    def train(self, name, ranks=1, **sections):
-        run, config = self.config(name, **sections)
+    @classmethod
+    def train(cls, name, ranks=1, **sections):
+        run, config = cls.config(name, **sections)
         ddpm("train", config, ranks=ranks)
         return run
 
     def test_peft_loads_the_adapters_and_gives_the_merged_models_output(self):
-        run = self.train("trained")
+        run = self.trained
         alone, merged = opened(self.base, run / "adapter"), opened(run / "model")
         self.assertGreater(distance(predict(merged), predict(opened(self.base))), 0.1, "nothing was trained")
         self.assertLess(distance(predict(alone), predict(merged)), 1e-5)
@@ -122,7 +125,7 @@ class Lora(unittest.TestCase):
         self.assertLess(distance(predict(opened(self.base, run / "adapter")), predict(model)), 1e-3)
 
     def test_the_same_curve_on_any_number_of_ranks_in_any_stage(self):
-        wanted = [line["loss"] for line in metrics(self.train("one"))]
+        wanted = [line["loss"] for line in metrics(self.trained)]
         for stage in range(4):
             run = self.train(f"stage-{stage}", ranks=2, parallel={"zero_stage": stage, "activation_checkpointing": "blocks"})
             np.testing.assert_allclose([line["loss"] for line in metrics(run)], wanted, rtol=1e-5)
@@ -132,7 +135,7 @@ class Lora(unittest.TestCase):
 
     def test_float16(self):
         half = {"precision": {"mixed_precision": "fp16", "initial_loss_scale": 1024.0}}
-        curves = [[line["loss"] for line in metrics(self.train(name, **s))] for name, s in (("float", {}), ("half", half))]
+        curves = [[line["loss"] for line in metrics(run)] for run in (self.trained, self.train("half", **half))]
         np.testing.assert_allclose(curves[1], curves[0], rtol=3e-2)
 
     def test_a_checkpoint_holds_the_adapters_and_resumes_exactly(self):
@@ -269,7 +272,7 @@ class Lora(unittest.TestCase):
         self.assertLess(distance(predict(opened(best)), predict(opened(WORK / "best-there"))), 1e-5)
 
     def test_training_that_starts_from_adapters(self):
-        begun = self.train("begun")
+        begun = self.trained
         untold = dict.fromkeys(("lora_rank", "lora_alpha", "lora_targets"))
         wanted = load_file(begun / "adapter" / "adapter_model.safetensors")
         # What PEFT writes of the same adapters, with all the keys that it has.
