@@ -13,8 +13,8 @@ namespace {
 
 // Only where they are set.
 constexpr const char* kLabels = "labels";
-constexpr const char* kMask = "mask";
-constexpr const char* kMissing = "missing";
+constexpr const char* kMaskVariable = "mask";
+constexpr const char* kMissingValues = "missing";
 
 std::vector<std::string> texts_of(const std::vector<data::VariableRequest>& requests) {
   std::vector<std::string> texts;
@@ -33,15 +33,15 @@ base::Json to_json(const data::DatasetOptions& reading) {
                      {"parameters", reading.parameters},
                      {"lead", reading.lead}};
   if (reading.names_label_variable()) json[kLabels] = reading.labels;
-  if (!reading.mask.empty()) json[kMask] = reading.mask;
-  if (reading.missing != data::Missing::refuse) json[kMissing] = base::name_of(reading.missing);
+  if (!reading.mask.empty()) json[kMaskVariable] = reading.mask;
+  if (reading.missing != data::Missing::refuse) json[kMissingValues] = base::name_of(reading.missing);
   return json;
 }
 
 data::DatasetOptions parse_file_reading(const base::Json& json, const std::string& place) {
   const base::JsonFields fields(json, place,
                                 {"variables", "axes", "sample_axes", "condition", "static", "parameters", "lead"},
-                                {kLabels, kMask, kMissing});
+                                {kLabels, kMaskVariable, kMissingValues});
   const bool labelled = fields.has(kLabels);
   const auto list = [&](const char* key) {
     return base::to_texts(fields.array(key), fmt::format("{}.{}", place, key));
@@ -54,15 +54,15 @@ data::DatasetOptions parse_file_reading(const base::Json& json, const std::strin
                                .sample_axes = list("sample_axes"),
                                .lead = fields.integer("lead")};
   if (labelled) reading.labels = fields.text(kLabels);
-  if (fields.has(kMask)) reading.mask = fields.text(kMask);
-  if (fields.has(kMissing)) reading.missing = fields.named<data::Missing>(kMissing);
+  if (fields.has(kMaskVariable)) reading.mask = fields.text(kMaskVariable);
+  if (fields.has(kMissingValues)) reading.missing = fields.named<data::Missing>(kMissingValues);
   if (reading.variables.empty()) throw base::OutputError("{}.variables: wanted at least one", place);
   try {
     for (const std::string& text : reading.variables) static_cast<void>(data::parse_request(text, "variables"));
     static_cast<void>(data::parse_requests(reading.condition, "condition"));
     static_cast<void>(data::parse_requests(reading.static_values, "static"));
     static_cast<void>(data::parse_requests(reading.parameters, "parameters"));
-    static_cast<void>(data::parse_requests(reading.mask, kMask));
+    static_cast<void>(data::parse_requests(reading.mask, kMaskVariable));
     if (labelled) static_cast<void>(data::parse_request(reading.labels, kLabels));
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}: {}", place, error.what());

@@ -113,7 +113,7 @@ class MaskedSamples(unittest.TestCase):
             exec(program.replace("PATH OF THIS FOLDER", str(run / "model")), names)
         torch.testing.assert_close(names["valid"], valid)
         for image in (names["images"], *(image for image in denoised if image is not None)):
-            self.assertLessEqual((image * ~valid).abs().max(), 1e-4)
+            self.assertLessEqual((image * ~valid).abs().max(), 3e-4)
             self.assertGreater((image * valid).abs().max(), 0.01)
         if kind is not diffusers.FlowMatchEulerDiscreteScheduler:
             return
