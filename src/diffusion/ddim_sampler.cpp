@@ -27,7 +27,8 @@ class DdimSampler : public Sampler {
     const NoiseLevel now{schedule_.alpha_cumprod(visited_[index])};
     const at::Tensor model_output = answer_to(sample, timesteps()[index], type, now, model);
     const NoiseLevel next = next_level(index);
-    const at::Tensor image = limit_image(schedule_.config(), predicted_image(type, now, model_output, sample));
+    const at::Tensor image =
+        limit_image(schedule_.config(), predicted_image(type, now, model_output, sample), model.valid);
     const float sigma = deviation(now, next);
     const float direction = std::sqrt(std::max(next.noise_power() - sigma * sigma, 0.0F));
     const at::Tensor mean = image * next.signal() + predicted_noise(type, now, model_output, sample) * direction;

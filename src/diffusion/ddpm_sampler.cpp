@@ -26,8 +26,8 @@ class DdpmSampler : public Sampler {
     const NoiseLevel next = level(index + 1);
     const float current_alpha = now.alpha_cumprod / next.alpha_cumprod;
     const float current_beta = 1.0F - current_alpha;
-    const at::Tensor image =
-        limit_image(schedule_.config(), predicted_image(schedule_.prediction_type(), now, model_output, sample));
+    const at::Tensor image = limit_image(
+        schedule_.config(), predicted_image(schedule_.prediction_type(), now, model_output, sample), model.valid);
     const float image_coefficient = next.signal() * current_beta / now.noise_power();
     const float sample_coefficient = std::sqrt(current_alpha) * next.noise_power() / now.noise_power();
     const at::Tensor mean = image * image_coefficient + sample * sample_coefficient;

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/lerp.h>
@@ -53,10 +54,24 @@ at::Tensor quantile(const at::Tensor& x, double ratio) {
   return at::where(highest.isnan(), highest, between);
 }
 
-at::Tensor dynamic_threshold(const SchedulerConfig& c, const at::Tensor& image) {
+/// The quantile of the valid values of each row of x [N, values]: [N]; 0 of a row that has none.
+at::Tensor quantile_of_valid(const at::Tensor& x, const at::Tensor& valid, double ratio) {
+  std::vector<at::Tensor> each;
+  each.reserve(static_cast<std::size_t>(x.size(0)));
+  for (int64_t row = 0; row < x.size(0); ++row) {
+    const at::Tensor values = x[row].masked_select(valid[row]).unsqueeze(0);
+    each.push_back(values.numel() == 0 ? at::zeros({1}, x.options()) : quantile(values, ratio));
+  }
+  return at::cat(each);
+}
+
+at::Tensor dynamic_threshold(const SchedulerConfig& c, const at::Tensor& image, const at::Tensor& valid) {
   const at::Tensor flat = image.reshape({image.size(0), -1});
-  const at::Tensor bound =
-      quantile(flat.abs(), c.dynamic_thresholding_ratio).clamp(1.0, c.sample_max_value).unsqueeze(1);
+  const at::Tensor quantiles =
+      valid.defined()
+          ? quantile_of_valid(flat.abs(), valid.expand_as(image).reshape(flat.sizes()), c.dynamic_thresholding_ratio)
+          : quantile(flat.abs(), c.dynamic_thresholding_ratio);
+  const at::Tensor bound = quantiles.clamp(1.0, c.sample_max_value).unsqueeze(1);
   return (at::clamp(flat, -bound, bound) / bound).reshape(image.sizes());
 }
 
@@ -108,8 +123,8 @@ at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tens
   throw base::InternalError("prediction type {}", static_cast<int>(type));
 }
 
-at::Tensor limit_image(const SchedulerConfig& c, const at::Tensor& image) {
-  if (c.thresholding) return dynamic_threshold(c, image);
+at::Tensor limit_image(const SchedulerConfig& c, const at::Tensor& image, const at::Tensor& valid) {
+  if (c.thresholding) return dynamic_threshold(c, image, valid);
   if (c.clips()) return image.clamp(-c.clip_sample_range, c.clip_sample_range);
   return image;
 }
@@ -129,7 +144,7 @@ at::Tensor denoised(const SchedulerConfig& config, const NoisePoint& point, cons
   const at::Tensor shown = s.in == 1.0 ? x : x * s.in;
   const at::Tensor answer = model.answer(shown.to(at::kFloat), point.timestep);
   const bool direct = s.skip == 0.0 && s.out == 1.0;
-  const at::Tensor image = limit_image(config, direct ? answer : x * s.skip + answer * s.out);
+  const at::Tensor image = limit_image(config, direct ? answer : x * s.skip + answer * s.out, model.valid);
   return model.valid.defined() ? at::where(model.valid, image, at::zeros({}, image.options())) : image;
 }
 

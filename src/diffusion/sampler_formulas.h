@@ -38,8 +38,9 @@ at::Tensor predicted_image(PredictionType type, NoiseLevel level, const at::Tens
 at::Tensor predicted_noise(PredictionType type, NoiseLevel level, const at::Tensor& output, const at::Tensor& sample);
 
 /// Dynamic thresholding (Saharia et al., "Photorealistic Text-to-Image Diffusion Models", 2022, section 2.3), or
-/// clamping, or neither, as `config` says.
-at::Tensor limit_image(const SchedulerConfig& config, const at::Tensor& image);
+/// clamping, or neither, as `config` says. The quantile of thresholding is that of the values where `valid`, bool [N,
+/// 1, H, W], is true; undefined: of all.
+at::Tensor limit_image(const SchedulerConfig& config, const at::Tensor& image, const at::Tensor& valid = {});
 
 /// The model's answer to `sample` at `timestep`, whose level is `level`. Where images have no values it is the one for
 /// which predicted_image() is 0.

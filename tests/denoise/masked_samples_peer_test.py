@@ -23,8 +23,9 @@ COUNT, SIZE = 24, 16
 ONE_MASK = np.ones((SIZE, SIZE), np.uint8)
 ONE_MASK[:, SIZE // 2 :] = 0
 ONE_MASK[3, 2] = 0
-DIFFUSION = {"ddpm": {}, "v": {"prediction_type": "v_prediction"}, "edm": {"formulation": "edm", "sigma_data": 1.0},
-             "flow": {"formulation": "flow"}}  # fmt: skip
+THRESHOLDS = {"thresholding": True, "dynamic_thresholding_ratio": 0.9, "sample_max_value": 50.0}
+DIFFUSION = {"ddpm": {}, "thresholds": THRESHOLDS, "v": {"prediction_type": "v_prediction"}, "flow": {"formulation": "flow"},
+             "edm": {"formulation": "edm", "sigma_data": 1.0}}  # fmt: skip
 
 
 def write_set(path, masks):
@@ -59,9 +60,24 @@ def flow_by_euler(answer, noise, valid, steps):
     return x
 
 
-def by_ddim(answer, noise, valid, steps, folder):
-    scheduler = diffusers.DDIMScheduler.from_pretrained(folder / "scheduler")
+def scheduler_of(name, folder, valid, steps):
+    """That of diffusers, whose bound of thresholding is the quantile of the valid pixels, and which shows 0 elsewhere."""
+    scheduler = getattr(diffusers, name).from_pretrained(folder / "scheduler")
+    config = scheduler.config
+
+    def threshold(x):
+        seen = torch.stack([image[where.expand_as(image)] for image, where in zip(x, valid.expand(len(x), -1, -1, -1))])
+        bound = torch.quantile(seen.abs(), config.dynamic_thresholding_ratio, dim=1).clamp(1, config.sample_max_value)
+        bound = bound[:, None, None, None]
+        return torch.where(valid, x.clamp(-bound, bound) / bound, torch.zeros(()))
+
+    scheduler._threshold_sample = threshold
     scheduler.set_timesteps(steps)
+    return scheduler
+
+
+def by_ddim(answer, noise, valid, steps, folder):
+    scheduler = scheduler_of("DDIMScheduler", folder, valid, steps)
     x = noise
     for t in scheduler.timesteps:
         signal, power = scheduler.alphas_cumprod[t] ** 0.5, (1 - scheduler.alphas_cumprod[t]) ** 0.5
@@ -70,9 +86,24 @@ def by_ddim(answer, noise, valid, steps, folder):
     return x
 
 
+def by_dpmsolver(name):
+    def loop(answer, noise, valid, steps, folder):
+        scheduler = scheduler_of(name, folder, valid, steps)
+        x = noise * scheduler.init_noise_sigma
+        for t in scheduler.timesteps:
+            x = scheduler.step(answer(x, t), t, x).prev_sample
+        return x * valid
+
+    return loop
+
+
+OF_DIFFUSERS = {"ddim": by_ddim, "dpmsolver++": by_dpmsolver("DPMSolverMultistepScheduler"),
+                "dpmsolver++2s": by_dpmsolver("DPMSolverSinglestepScheduler")}  # fmt: skip
+
+
 class MaskedSamples(unittest.TestCase):
     def train(self, name, path):
-        diffusion = DIFFUSION[name] | {"clip_sample": False} if name in ("ddpm", "v") else DIFFUSION[name]
+        diffusion = DIFFUSION[name] | {"clip_sample": False} if name in ("ddpm", "thresholds", "v") else DIFFUSION[name]
         model = {"in_channels": 1, "out_channels": 1, "sample_size": SIZE}
         data = {"train": str(path)} | ({"mask": "/mask"} if path.suffix == ".h5" else {})
         run = WORK / f"{path.stem}-{name}"
@@ -91,9 +122,12 @@ class MaskedSamples(unittest.TestCase):
         noise, drawn, _ = self.draw(run, scheduler, steps, *options, ranks=ranks)
         unet = diffusers.UNet2DModel.from_pretrained(run / "model" / "unet").eval()
         answer = lambda x, t: unet(x, torch.as_tensor(t).expand(len(x))).sample
-        loops = {"heun": edm_by_heun, "euler": flow_by_euler, "ddim": lambda *given: by_ddim(*given, run / "model")}
+        loop = {"heun": edm_by_heun, "euler": flow_by_euler}.get(scheduler)
         with torch.no_grad():
-            wanted = loops[scheduler](answer, noise, valid, steps).numpy()
+            if loop is None:
+                wanted = OF_DIFFUSERS[scheduler](answer, noise, valid, steps, run / "model").numpy()
+            else:
+                wanted = loop(answer, noise, valid, steps).numpy()
         self.assertLessEqual(np.abs(drawn - wanted).max(), 1e-4 * np.abs(wanted).max())
         self.assertEqual(np.abs(drawn * ~valid.numpy()).max(), 0)
 
@@ -133,6 +167,14 @@ class MaskedSamples(unittest.TestCase):
                 folder = self.draw(run / "model", scheduler, 12)[1]
                 np.testing.assert_array_equal(folder, self.draw(run, scheduler, 12)[1])
                 self.assert_drawn_by_card(run, valid)
+
+    def test_thresholding_takes_its_bound_from_valid_pixels(self):
+        path = write_set(WORK / "one.h5", ONE_MASK)
+        valid = torch.from_numpy(ONE_MASK == 1)[None, None]
+        run = self.train("thresholds", path)
+        for scheduler, steps in (("ddim", 5), ("dpmsolver++", 5), ("dpmsolver++2s", 5)):
+            with self.subTest(scheduler):
+                self.assert_drawn_by_loop(run, scheduler, steps, valid)
 
     def test_masks_of_the_set_that_is_given(self):
         masks = (np.random.default_rng(3).random((COUNT, SIZE, SIZE)) > 0.3).astype(np.uint8)

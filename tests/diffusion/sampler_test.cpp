@@ -2,14 +2,19 @@
 #include <cmath>
 #include <limits>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/quantile.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/where.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"
@@ -185,6 +190,29 @@ TEST(Sampler, ThresholdsLeaveANaNInItsImage) {
   const at::Tensor limited = diffusion::limit_image(thresholds_at(0.5), x);
   EXPECT_TRUE(at::equal(limited[0], x[0]));
   EXPECT_TRUE(limited[1].isnan().all().item<bool>());
+}
+
+/// What the network answers where images have no values was never trained, and may be anything.
+TEST(Sampler, ThresholdsAtTheQuantileOfValidValues) {
+  at::manual_seed(5);
+  const at::Tensor x = at::randn({3, 2, 6, 7}) * 5.0;
+  at::Tensor valid = at::rand({3, 1, 6, 7}) > 0.4;
+  valid[1].fill_(true);
+  valid[2].fill_(false);
+  const at::Tensor everywhere = valid.expand_as(x);
+  const SchedulerConfig config = thresholds_at(0.9);
+  for (const float elsewhere : {0.0F, 1e4F, std::numeric_limits<float>::quiet_NaN()}) {
+    const at::Tensor shown = at::where(everywhere, x, at::full({}, elsewhere));
+    const at::Tensor limited = diffusion::limit_image(config, shown, valid);
+    for (const int64_t i : {0, 1}) {
+      const at::Tensor values = x[i].masked_select(everywhere[i]);
+      const at::Tensor bound = at::quantile(values.abs(), 0.9).clamp_min(1.0);
+      EXPECT_TRUE(at::equal(limited[i].masked_select(everywhere[i]), at::clamp(values, -bound, bound) / bound))
+          << "image " << i << ", elsewhere " << elsewhere;
+    }
+  }
+  const at::Tensor all = at::ones_like(valid);
+  EXPECT_TRUE(at::equal(diffusion::limit_image(config, x, all), diffusion::limit_image(config, x)));
 }
 
 TEST(Sampler, ThresholdsImagesOfMoreValuesThanATensQuantile) {
