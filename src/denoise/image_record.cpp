@@ -104,7 +104,18 @@ int64_t depth_of(const std::vector<data::Field>& fields) {
 
 }  // namespace
 
+bool ImageRecord::has_other_places(const ImageRecord& other) const {
+  const std::vector<int64_t> own = whole_sides();
+  const std::vector<int64_t> others = other.whole_sides();
+  return positions && other.positions && !own.empty() && !others.empty() && own != others;
+}
+
+bool ImageRecord::has_other_names(const ImageRecord& other) const {
+  return !names.empty() && !other.names.empty() && names != other.names;
+}
+
 bool ImageRecord::is_like(const ImageRecord& other) const {
+  if (has_other_places(other) || has_other_names(other)) return false;
   ImageRecord like = *this;
   like.reading = other.reading;
   like.names = other.names;

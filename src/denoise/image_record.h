@@ -48,8 +48,13 @@ struct ImageRecord {
     return {.height = height, .width = width, .channels = channels, .dtype = stored, .depth = depth};
   }
 
-  /// Whether images and fields are of the same kind, from whatever files they come; `names`, `labels`, `whole` and
-  /// `mask` are not compared.
+  /// Whether the model is given positions in whole images, and those of `other` are known to be of other sides, so that
+  /// its pixels lie elsewhere.
+  [[nodiscard]] bool has_other_places(const ImageRecord& other) const;
+  /// Whether `names` and those of `other` are known and differ.
+  [[nodiscard]] bool has_other_names(const ImageRecord& other) const;
+  /// Whether images and fields are of the same kind, from whatever files they come, as far as both records tell:
+  /// has_other_places() and has_other_names() are false. `labels` and `mask` are not compared.
   [[nodiscard]] bool is_like(const ImageRecord& other) const;
   /// The transform of each of the images' `channels`.
   [[nodiscard]] std::vector<data::Transform> transforms(int64_t channels) const;

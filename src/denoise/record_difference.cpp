@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,10 @@ std::string shape_text(const data::Field& field) {
 }
 
 /// "t2m (K), u10 (m/s)"
-std::string names_text(const data::Field& field) {
+std::string names_text(const std::vector<data::Variable>& variables) {
   std::vector<std::string> names;
-  names.reserve(field.variables.size());
-  for (const data::Variable& variable : field.variables) {
+  names.reserve(variables.size());
+  for (const data::Variable& variable : variables) {
     names.push_back(variable.unit.empty() ? variable.name : fmt::format("{} ({})", variable.name, variable.unit));
   }
   return fmt::format("{}", fmt::join(names, ", "));
@@ -40,6 +41,8 @@ std::string axes_text(const std::vector<bool>& axes) {
   return axes.empty() ? "none" : fmt::format("[{}]", fmt::join(words, ", "));
 }
 
+std::string sides_text(const std::vector<int64_t>& sides) { return fmt::format("{}", fmt::join(sides, " × ")); }
+
 std::string map_text(const data::Normalization& map) { return fmt::format("x · {} + {}", map.scale, map.offset); }
 
 class Differences {
@@ -48,6 +51,7 @@ class Differences {
     say("images", std::string(data::numpy_name(seen.dtype)), std::string(data::numpy_name(wanted.dtype)));
     if (seen.fields.empty() || wanted.fields.empty()) {
       say("images", map_text(seen.normalization), map_text(wanted.normalization));
+      compare_plain_images(seen, wanted);
     }
     for (const data::FieldRole role :
          {data::FieldRole::image, data::FieldRole::labels, data::FieldRole::condition, data::FieldRole::static_values,
@@ -75,6 +79,14 @@ class Differences {
     if (seen != wanted) add(what, seen, wanted);
   }
 
+  /// What a field tells of images that have one.
+  void compare_plain_images(const ImageRecord& seen, const ImageRecord& wanted) {
+    if (seen.has_other_names(wanted)) add("variables of the image", names_text(seen.names), names_text(wanted.names));
+    if (!seen.has_other_places(wanted)) return;
+    add("whole images, in which the model is given positions", sides_text(seen.whole_sides()),
+        sides_text(wanted.whole_sides()));
+  }
+
   void compare_fields(data::FieldRole role, const std::vector<data::Field>& seen,
                       const std::vector<data::Field>& wanted) {
     const auto one = std::ranges::find(seen, role, &data::Field::role);
@@ -92,7 +104,7 @@ class Differences {
     say(fmt::format("name of the {}", role), seen.name, wanted.name);
     say(fmt::format("array of the {}", role), seen.path, wanted.path);
     if (!std::ranges::equal(seen.variables, wanted.variables, has_same_name)) {
-      return add(fmt::format("variables of the {}", role), names_text(seen), names_text(wanted));
+      return add(fmt::format("variables of the {}", role), names_text(seen.variables), names_text(wanted.variables));
     }
     for (std::size_t v = 0; v < wanted.variables.size(); ++v) {
       const data::Transform& one = seen.variables[v].transform;

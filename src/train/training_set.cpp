@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "comm/collectives.h"
 #include "denoise/image_record.h"
+#include "denoise/record_difference.h"
 #include "run/resume.h"
 #include "run/snapshot.h"
 #include "train/data_history.h"
@@ -26,11 +27,13 @@ void expect_images_of(const checkpoint::Checkpoint& checkpoint, const Config& co
     return run::expect_same_images(checkpoint, dataset.content_hash(), dataset.path());
   }
   const std::string origin = run::state_origin(checkpoint);
-  if (denoise::read_image_record(checkpoint.manifest.state, origin).is_like(record)) return;
+  const denoise::ImageRecord trained = denoise::read_image_record(checkpoint.manifest.state, origin);
+  if (trained.is_like(record)) return;
+  const std::string differs = denoise::difference(record, trained);
   throw base::OutputError(
       "{}: the images of {} are of another kind than those that the run was trained on: size, type, fields, transforms "
-      "and class names must agree",
-      checkpoint.directory.string(), dataset.path().string());
+      "and class names must agree{}",
+      checkpoint.directory.string(), dataset.path().string(), differs.empty() ? "" : "; " + differs);
 }
 
 void TrainingSet::resume(const checkpoint::Checkpoint& checkpoint) {

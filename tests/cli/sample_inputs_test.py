@@ -141,6 +141,18 @@ class SampleInputs(unittest.TestCase):
                               "--guidance-scale", 2, check=False)  # fmt: skip
         self.refused(process, 2, "--guidance-model", "draws what a regression leaves")
 
+    def test_weak_models_draw_the_same_variables(self):
+        runs = []
+        for names, units in (("t2m,u10", "K,m/s"), ("t2m,v10", "K,m/s")):
+            folder = WORK / names
+            shutil.rmtree(folder, ignore_errors=True)
+            ddpm("data", "create", WORK / "plain.h5", "--output", folder, "--names", names, "--units", units)
+            runs.append(train(f"of-{names}", folder))
+        guided = ("--guidance-scale", 2, "--count", 1)
+        process = self.sample(runs[0], "names.npy", "--guidance-model", runs[1], *guided, check=False)
+        self.refused(process, 2, "--guidance-model", "image: t2m (K), v10 (m/s), wanted t2m (K), u10 (m/s)")
+        self.sample(runs[0], "names.npy", "--guidance-model", runs[0] / "model", *guided)
+
     def test_values_that_are_not_finite_end_with_exit_code_6(self):
         broken = WORK / "broken"
         shutil.rmtree(broken, ignore_errors=True)

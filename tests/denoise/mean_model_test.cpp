@@ -84,6 +84,11 @@ TEST(MeanModel, OthersThanRegressionsOfTheSameFieldsAreRefused) {
   ImageRecord other = regression.image;
   other.positions = true;
   EXPECT_THAT(refusal(other, model), testing::HasSubstr("trained on other fields"));
+  regression.image.positions = true;
+  regression.image.whole = {16, 16};
+  other.whole = {32, 32};
+  EXPECT_THAT(refusal(other, model), testing::HasSubstr("is given positions: 16 × 16, wanted 32 × 32"));
+  regression.image.positions = false;
   other = regression.image;
   other.height = 15;
   EXPECT_THAT(refusal(other, model), testing::StartsWith("DIR: "));

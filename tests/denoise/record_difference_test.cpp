@@ -76,6 +76,48 @@ TEST(RecordDifference, NamesVariables) {
             "condition channel 0: affine(1, 0), wanted affine(1, 0) with other numbers");
 }
 
+/// Images without fields, 16 × 16 in all, of which a model saw windows.
+ImageRecord plain_record() {
+  ImageRecord made{.height = 8, .width = 8, .dtype = base::DType::f32, .normalization = {}};
+  made.positions = true;
+  made.whole = {16, 16};
+  made.names = {{.name = "t2m", .unit = "K", .transform = {}}};
+  return made;
+}
+
+/// What `change` makes differ, told to people and by is_like() from either side.
+std::string told_of_plain(const std::function<void(ImageRecord&)>& change) {
+  const ImageRecord wanted = plain_record();
+  ImageRecord seen = wanted;
+  change(seen);
+  std::string text = difference(seen, wanted);
+  EXPECT_EQ(text.empty(), seen.is_like(wanted));
+  EXPECT_EQ(text.empty(), wanted.is_like(seen));
+  return text;
+}
+
+TEST(RecordDifference, NamesSidesInWhichPositionsWereLearned) {
+  EXPECT_EQ(told_of_plain([](ImageRecord& r) {
+              r.whole = {32, 16};
+            }),
+            "whole images, in which the model is given positions: 32 × 16, wanted 16 × 16");
+  EXPECT_EQ(told_of_plain([](ImageRecord& r) { r.whole.clear(); }), "");  // of an older version
+  ImageRecord here = plain_record();
+  here.positions = false;
+  ImageRecord elsewhere = here;
+  elsewhere.whole = {32, 32};
+  EXPECT_EQ(difference(elsewhere, here), "");
+  EXPECT_TRUE(elsewhere.is_like(here));
+}
+
+TEST(RecordDifference, NamesVariablesOfImagesWithoutFields) {
+  EXPECT_EQ(told_of_plain([](ImageRecord& r) { r.names = {{.name = "u10", .unit = "m/s", .transform = {}}}; }),
+            "variables of the image: u10 (m/s), wanted t2m (K)");
+  EXPECT_EQ(told_of_plain([](ImageRecord& r) { r.names.front().unit = "degC"; }),
+            "variables of the image: t2m (degC), wanted t2m (K)");
+  EXPECT_EQ(told_of_plain([](ImageRecord& r) { r.names.clear(); }), "");  // of a bare file
+}
+
 TEST(RecordDifference, IsShortHoweverMuchDiffers) {
   const ImageRecord wanted = record();
   ImageRecord seen = wanted;

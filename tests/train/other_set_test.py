@@ -113,6 +113,21 @@ class OtherSet(unittest.TestCase):
         self.refused(4, "wanted: those, or to go on with these, data.continue_with_other = true", "grown-in-place", WORK / "grows")
         self.go_on("refused", self.grown, 4)
 
+    def test_positions_are_learned_in_images_of_one_size(self):
+        """Windows of larger images look alike, but their pixels lie elsewhere."""
+        windows = {"data": {"patch": [8, 8]}, "train": {"steps": 1}}
+        for positions, channels in ((True, 7), (False, 3)):
+            shutil.rmtree(WORK / "places", ignore_errors=True)
+            windows["data"]["positions"] = positions
+            config = write_config(WORK / "places.toml", WORK / "places", self.first, **windows, model={"in_channels": channels})
+            ddpm("train", config)
+            told = ("train", config, "--data.train", self.larger, "--data.continue_with_other", "true", "--train.steps", 2)
+            for command in ((*told, "--dry-run"), told):
+                process = ddpm(*command, check=False)
+                self.assertEqual(process.returncode, 4 if positions else 0, process.stderr)
+                said = "whole images, in which the model is given positions: 32 × 32, wanted 16 × 16"
+                self.assertEqual(said in process.stderr, positions, process.stderr)
+
     def test_sets_that_are_mixed_train_alike_on_1_and_2_ranks_and_after_a_resume(self):
         mixed = [str(self.first), {"path": str(self.grown), "weight": 2.0}]
         toml = ", ".join(
