@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -125,6 +126,12 @@ at::Tensor DenoisingLoss::channel_losses(const ModelBatch& batch, const diffusio
   return over_tiles(
       diffusion::per_channel_loss(answered, process.asked(batch.x0, random), batch.valid, pixels_seen(batch)) *
       process.weight(random).unsqueeze(1));
+}
+
+at::Tensor DenoisingLoss::blank(const ModelBatch& batch) const {
+  if (!batch.valid.defined()) return at::zeros({batch.x0.size(0)}, batch.x0.options().dtype(at::kBool));
+  const at::Tensor in_tiles = pixels_seen(batch);
+  return (in_tiles.defined() ? in_tiles : batch.valid.sum({1, 2, 3})) == 0;
 }
 
 at::Tensor DenoisingLoss::kept_labels(const ModelBatch& batch) const {

@@ -62,6 +62,9 @@ struct DenoisingLoss {
   [[nodiscard]] at::Tensor channel_losses(const ModelBatch& batch, const diffusion::TrainingNoise& random,
                                           const nn::RandomContext& dropout) const;
 
+  /// Whether each image has no valid pixel, so that its loss is 0: bool [n]. Collective over the tiles.
+  [[nodiscard]] at::Tensor blank(const ModelBatch& batch) const;
+
   /// What the forward pass of a micro-batch leaves.
   struct Forward {
     at::Tensor losses;  ///< what this rank adds to the loss of each image; undefined where another rank has the answer

@@ -101,17 +101,26 @@ std::vector<double> ValidationSet::of_each_image(int64_t width, const Measure& m
   return numbers;
 }
 
-std::vector<double> ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor,
-                                          const base::ProgressReport& progress) const {
+ImageLosses ValidationSet::losses(const nn::UNet2D& unet, nn::UnitExecutor& executor,
+                                  const base::ProgressReport& progress) const {
   const DenoisingLoss denoising{
       .unet = unet, .process = process_, .seed = options_.seed, .executor = executor, .partition = *tiles_.model};
   const auto measure = [&](const ModelBatch& images, layout::Range positions) {
     const auto random =
         diffusion::validation_noise(options_.diffusion, options_.seed, positions.begin, positions.size(),
                                     noise_shape(images.x0, *tiles_.model), options_.device);
-    return denoising.losses(images, random, nn::RandomContext{});
+    const at::Tensor each = denoising.losses(images, random, nn::RandomContext{});
+    return at::stack({each, denoising.blank(images).to(each.scalar_type())}, 1);
   };
-  return of_each_image(1, measure, progress);
+  constexpr int64_t kNumbers = 2;  // of each image: its loss, and 1 where it is blank
+  const std::vector<double> numbers = of_each_image(kNumbers, measure, progress);
+  ImageLosses losses;
+  losses.each.reserve(static_cast<std::size_t>(size()));
+  for (std::size_t i = 0; i < numbers.size(); i += kNumbers) {
+    losses.each.push_back(numbers[i]);
+    losses.blank += numbers[i + 1] != 0.0 ? 1 : 0;
+  }
+  return losses;
 }
 
 at::Tensor ValidationSet::grid_losses(const nn::UNet2D& unet, nn::UnitExecutor& executor, int64_t levels,
@@ -149,8 +158,12 @@ ValidationSet make_validation_set(data::Dataset dataset, const ValidationSetOpti
   return {std::move(dataset), options, world};
 }
 
-double mean_loss(const std::vector<double>& losses) {
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+double ImageLosses::mean() const {
+  return std::accumulate(each.begin(), each.end(), 0.0) / static_cast<double>(each.size());
+}
+
+double ImageLosses::mean_of_valid() const {
+  return std::accumulate(each.begin(), each.end(), 0.0) / static_cast<double>(std::ssize(each) - blank);
 }
 
 }  // namespace ddpm::denoise

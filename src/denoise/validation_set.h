@@ -41,6 +41,17 @@ struct ValidationSetOptions {
       {};  ///< how images, or their windows, are cut into tiles; where they are, use_tiles() is called
 };
 
+/// The losses of a set's images.
+struct ImageLosses {
+  std::vector<double> each;  ///< by the image's position in the set
+  int64_t blank = 0;         ///< images without a valid pixel, whose loss is 0
+
+  /// The mean over all images, summed in order.
+  [[nodiscard]] double mean() const;
+  /// The mean over the images that have a valid pixel; not a number where none has one.
+  [[nodiscard]] double mean_of_valid() const;
+};
+
 class ValidationSet {
  public:
   /// `world` outlives this object.
@@ -56,15 +67,15 @@ class ValidationSet {
   /// Identifies the images: losses under one name can be compared.
   [[nodiscard]] std::string name() const;
 
-  /// The denoising loss of each image by its position in the set, [size()], on every rank: the loss of training without
+  /// The denoising loss of each image of the set, size() in all, on every rank: the loss of training without
   /// flips and dropout, its timesteps, noise and windows a function of seed and position. A batch holds the same images
   /// on any number of ranks, so the losses have the same bits if the weights and `executor`'s threads are the same.
   /// Collective; every rank runs the same number of forward passes, since ZeRO-3 gathers in each, and a rank that has
   /// no image left repeats the first ones and discards the result. Throws AgreedError with DatasetError's code for a
   /// damaged image.
   /// `progress` is called on all ranks after each of the passes, and may throw on all of them.
-  [[nodiscard]] std::vector<double> losses(const nn::UNet2D& unet, nn::UnitExecutor& executor,
-                                           const base::ProgressReport& progress = {}) const;
+  [[nodiscard]] ImageLosses losses(const nn::UNet2D& unet, nn::UnitExecutor& executor,
+                                   const base::ProgressReport& progress = {}) const;
 
   /// The losses() of each channel of each image at each of `levels` noise levels (diffusion/formulation.h: GridLevel),
   /// float64 [size(), levels, channels]. Collective.
@@ -108,8 +119,5 @@ struct TrainedImages {
 ValidationSet make_validation_set(data::Dataset dataset, const ValidationSetOptions& options,
                                   const TrainedImages& trained, const nn::UNet2DConfig& model,
                                   comm::Communicator& world);
-
-/// Returns the mean of the losses, summed in order.
-double mean_loss(const std::vector<double>& losses);
 
 }  // namespace ddpm::denoise

@@ -13,6 +13,19 @@
 #include "train/grid_losses.h"
 
 namespace ddpm::train {
+namespace {
+
+/// "24 images in 1.5 s", and what images without a valid pixel do to their mean.
+std::string how_measured(const denoise::ImageLosses& losses, double seconds) {
+  std::string text = fmt::format("{} in {:.1f} s", base::counted(losses.each.size(), "image"), seconds);
+  if (losses.blank == 0) return text;
+  text += fmt::format("; those without a valid pixel, {}, count as 0", losses.blank);
+  if (losses.blank == std::ssize(losses.each)) return text;
+  return fmt::format("{}, and the mean of the others is {:.6f}", text, losses.mean_of_valid());
+}
+
+}  // namespace
+
 denoise::ValidationSet open_validation_set(const Config& config, const data::Dataset& training,
                                            const FittedModel& model, at::Device device, const layout::Mesh& mesh,
                                            comm::Communicator& world) {
@@ -58,7 +71,7 @@ bool Validation::due(const FinishedStep& step) const {
 void Validation::run(FinishedStep& step) {
   const auto began = base::Clock::now();
   const int64_t levels = task_.config.validation.levels;
-  std::vector<double> losses;
+  denoise::ImageLosses losses;
   at::Tensor grid;
   bool measured = false;
   step_->with_model_weights([&](nn::UnitExecutor& executor) {
@@ -73,11 +86,11 @@ void Validation::run(FinishedStep& step) {
   if (!measured) return;
   const double seconds = base::seconds_since(began);
 
-  const double loss = denoise::mean_loss(losses);
-  if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses, step.step);
+  const double loss = losses.mean();
+  if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses.each, step.step);
   step.validated = {
       .loss = loss,
-      .how = fmt::format("{} in {:.1f} s", base::counted(losses.size(), "image"), seconds),
+      .how = how_measured(losses, seconds),
       .levels = levels > 0 ? losses_by_level(grid, task_.config.diffusion) : observe::NamedValues{},
       .variables = levels > 0 ? losses_by_variable(grid, task_.dataset.info().image_field()) : observe::NamedValues{}};
 }

@@ -104,7 +104,7 @@ class Training {
     ValidationSet set = train::open_validation_set(task_.config, task_.dataset, task_.fitted, task_.place.device,
                                                    task_.place.mesh, test::world());
     std::vector<double> losses;
-    step_.with_model_weights([&](nn::UnitExecutor& executor) { losses = set.losses(model_.unet, executor); });
+    step_.with_model_weights([&](nn::UnitExecutor& executor) { losses = set.losses(model_.unet, executor).each; });
     set.close();
     return losses;
   }
@@ -133,7 +133,7 @@ class Training {
     options.diffusion = task_.config.diffusion;
     ValidationSet set(data::Dataset::open(*self, folder + "/validation"), options, *self);
     nn::UnitExecutor plain;
-    std::vector<double> losses = set.losses(single.unet, plain);
+    std::vector<double> losses = set.losses(single.unet, plain).each;
     set.close();
     return losses;
   }

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -168,6 +169,33 @@ class Regression(unittest.TestCase):
             shutil.rmtree(run)
             for said in (process, ddpm("train", WORK / "far.toml", "--dry-run")):
                 self.assertEqual("but diffusion.sigma_data = 5; wanted: diffusion.sigma_data = " in said.stderr, warned)
+
+    def test_the_log_tells_what_is_left_of_windows_that_have_a_valid_pixel(self):
+        """Unit images of which a quarter is valid: a regression that has learned nothing leaves them whole."""
+        random = np.random.default_rng(2)
+        path, mask = WORK / "quarter.h5", np.zeros((32, 32), np.uint8)
+        mask[:, :8] = 1
+        with h5py.File(path, "w") as file:
+            file["images"], file["condition"] = random.standard_normal((2, COUNT, 32, 32, 1)).astype(np.float32)
+            file["mask"] = mask
+        data = {"train": str(path), "validation": str(path), "condition": "/condition", "mask": "/mask", "patch": [8, 8]}
+        sections = {"optimizer": {"learning_rate": 1e-9}, "validation": {"every_steps": 1}}
+        found = set()
+        for name, ranks, tiles in (("one", 1, [1]), ("two", 2, [1]), ("tiles", 2, [2, 1])):
+            parallel = {"spatial_size": tiles}
+            run, process = self.train(f"blank-{name}", "regression", ranks, 1, data=data, parallel=parallel, **sections)
+            said = re.search(r"valid pixel, (\d+), count as 0, and the mean of the others is (\S+)\)", process.stderr)
+            self.assertIsNotNone(said, process.stderr)
+            blank, others, loss = int(said[1]), float(said[2]), metrics(run)[-1]["validation_loss"]
+            self.assertGreater(blank, COUNT // 3)
+            self.assertAlmostEqual(loss * COUNT / (COUNT - blank), others, delta=2e-6)
+            self.assertAlmostEqual(others, 1, delta=0.3)
+            found.add((blank, loss) if name != "tiles" else (blank, *min(found)[1:]))
+        self.assertEqual(len(found), 1)
+        data = {"condition": "/condition", "mask": "/mask", "validation": str(self.path)}
+        _, process = self.train("none-blank", "regression", 1, 1, data=data, **sections)
+        self.assertIn("validation loss", process.stderr)
+        self.assertNotIn("valid pixel", process.stderr)
 
     def test_a_regression_of_other_windows_or_values_is_named_by_what_differs(self):
         windows, process = self.train("mean-of-windows", "regression", steps=1, data={"patch": [SIZE // 2, SIZE // 2]})
