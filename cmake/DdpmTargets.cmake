@@ -1,8 +1,10 @@
-# ddpm_add_library(NAME [TORCH] [QUICK] SOURCES ... [DEPENDS ...])
+# ddpm_add_library(NAME [TORCH] [QUICK] [KERNELS] SOURCES ... [DEPENDS ...])
 #   One static library per folder of src: target ddpm_NAME, alias ddpm::NAME. Headers are included as "NAME/file.h".
 #   It is installed, with the others, as part of the CMake package.
-#   TORCH: links LibTorch and uses the shared precompiled header. There is no such library, nor test, with DDPM_TORCH=OFF.
+#   TORCH: links LibTorch and uses its precompiled header in place of that of the standard headers. There is no such library, nor
+#   test, with DDPM_TORCH=OFF.
 #   QUICK: it decides, calls and reports, and its own loops are short. It is compiled with -O1, which takes a third less time.
+#   KERNELS: loops with compiler options of their own, which include next to nothing, and no precompiled header.
 # ddpm_embed_texts(SOURCE HEADER NAMESPACE name=FILE ...)
 #   Makes SOURCE in the build folder, which holds the texts that HEADER declares as functions: cmake/embed_texts.cmake. FILEs are
 #   those of this folder.
@@ -13,6 +15,8 @@
 #   ARGS_ON_4: arguments in place of ARGS on 4 ranks, for tests of which some alone want so many.
 #   NOT_EMULATED: tests, by GoogleTest's names, of a process's limits of memory and files, which an emulator exceeds by itself. They are
 #   left out where one runs the tests.
+# ddpm_add_test_program(NAME [TORCH] SOURCES ... [DEPENDS ...])
+#   A program that scripts of tests start, compiled as the tests are.
 # ddpm_add_gpu_test(NAME SOURCES ... [DEPENDS ...])
 #   One GoogleTest program for CUDA tensors, label gpu. It is compiled wherever libddpm_cuda.so is, and run by ctest where a GPU was
 #   found (DDPM_GPU).
@@ -62,10 +66,15 @@ foreach(linker IN ITEMS lld gold)
   endif()
 endforeach()
 
-# The precompiled LibTorch header is built once and reused by every library and test that includes LibTorch.
+# Precompiled headers are built once each: one for the libraries without LibTorch, one for those that include it. A source whose
+# options define or change a macro (-fno-math-errno and the like) cannot use one: SKIP_PRECOMPILE_HEADERS.
+add_library(ddpm_std_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
+target_link_libraries(ddpm_std_pch PUBLIC nlohmann_json::nlohmann_json fmt::fmt PRIVATE ddpm_warnings)
+target_precompile_headers(ddpm_std_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/std_pch.h")
 if(DDPM_TORCH)
   add_library(ddpm_torch_pch STATIC "${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp")
-  target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm::openmp fmt::fmt PRIVATE ddpm_warnings)
+  target_link_libraries(ddpm_torch_pch PUBLIC ddpm::torch_cpu ddpm::openmp nlohmann_json::nlohmann_json fmt::fmt
+                        PRIVATE ddpm_warnings)
   target_include_directories(ddpm_torch_pch PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_precompile_headers(ddpm_torch_pch PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 endif()
@@ -118,7 +127,7 @@ function(_ddpm_compile_quickly target torch)
 endfunction()
 
 function(ddpm_add_library name)
-  cmake_parse_arguments(arg "TORCH;QUICK" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;QUICK;KERNELS" "" "SOURCES;DEPENDS" ${ARGN})
   if(arg_TORCH AND NOT DDPM_TORCH)
     return()
   endif()
@@ -131,6 +140,8 @@ function(ddpm_add_library name)
   set_property(GLOBAL APPEND PROPERTY DDPM_INSTALLED_PARTS "development|ddpm_${name}|$<TARGET_FILE:ddpm_${name}>")
   if(arg_TORCH)
     _ddpm_use_torch(ddpm_${name})
+  elseif(NOT arg_KERNELS)
+    _ddpm_reuse_pch(ddpm_${name} ddpm_std_pch)
   endif()
   if(arg_QUICK)
     target_compile_options(ddpm_${name} PRIVATE ${DDPM_QUICK_OPTIMIZATION})
@@ -199,6 +210,15 @@ function(ddpm_add_test name)
   endforeach()
 endfunction()
 
+function(ddpm_add_test_program name)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gmock ddpm_warnings)
+  target_link_options(${name} PRIVATE ${DDPM_TEST_LINKER})
+  _ddpm_compile_quickly(${name} ${arg_TORCH})
+endfunction()
+
 function(ddpm_add_gpu_test name)
   if(NOT DDPM_WITH_CUDA)
     return()
@@ -208,7 +228,8 @@ function(ddpm_add_gpu_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
   target_compile_definitions(${name} PRIVATE DDPM_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} ddpm::device_facts GTest::gmock ddpm_warnings)
-  _ddpm_use_torch(${name})
+  target_link_options(${name} PRIVATE ${DDPM_TEST_LINKER})
+  _ddpm_compile_quickly(${name} TRUE)
   add_dependencies(${name} ddpm_cuda)
   if(DDPM_GPU)
     add_test(NAME ${name} COMMAND ${name})

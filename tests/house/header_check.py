@@ -39,6 +39,12 @@ NEEDS = {
     r"\bstd::(unique_ptr|shared_ptr|make_unique)\b": r"<memory>",
     r"\bstd::filesystem\b": r"<filesystem>",
     r"\bstd::(unordered_)?map\b": r"<(unordered_)?map>",
+    r"\bstd::set\b": r"<set>",
+    r"\bstd::chrono\b": r"<chrono>",
+    r"\bstd::thread\b": r"<thread>",
+    r"\bstd::numeric_limits\b": r"<limits>",
+    r"\bfmt::\w": r"<fmt/",
+    r"\bnlohmann::": r"<nlohmann/",
 }
 DEVICE_CODE = re.compile(r"\b__(global|device)__\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"][^>"]+[>"])', re.MULTILINE)
