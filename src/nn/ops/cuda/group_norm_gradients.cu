@@ -1,15 +1,10 @@
 #include <cuda_runtime.h>
 
 #include "nn/ops/cuda/group_norm.h"
-#include "nn/ops/cuda/group_norm_forward.cuh"
 #include "nn/ops/cuda/group_norm_parameters.cuh"
 #include "nn/ops/cuda/on_stream.cuh"
 
 namespace ddpm::nn::cuda {
-
-void start_group_norm_forward(const NormForward& forward, cudaStream_t stream) {
-  group_norm_forward(forward, OnStream{stream});
-}
 
 void start_group_norm_backward(const NormBackward& backward, cudaStream_t stream) {
   group_norm_backward(backward, OnStream{stream});
