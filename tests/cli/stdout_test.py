@@ -73,7 +73,8 @@ def commands():
 
 def remove_results():
     for name in ("made", "resharded", "exported", "grown"):
-        subprocess.run(["rm", "-rf", str(WORK / name)], check=True)
+        if (WORK / name).exists():
+            shutil.rmtree(WORK / name)
     shutil.copytree(WORK / "squares", WORK / "grown")  # for what changes a set
 
 
