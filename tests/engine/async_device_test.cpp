@@ -29,7 +29,10 @@ struct Settings {
   std::string run = "";
   bool recorded = true;  ///< in steps that are recorded, too
 
-  [[nodiscard]] StepCase training() const { return {.precision = precision, .parallel = parallel, .run = run}; }
+  [[nodiscard]] StepCase training() const {
+    return {
+        .precision = precision, .steps = precision == "fp16" ? kScaledSteps : kSteps, .parallel = parallel, .run = run};
+  }
 };
 
 class AsyncDevice : public StepCaseTest {

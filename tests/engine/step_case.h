@@ -17,10 +17,12 @@
 
 namespace ddpm::engine::test {
 
-inline constexpr int64_t kSteps = 7;
+inline constexpr int64_t kSteps = 5;        ///< two that are launched, and three of the recording
+inline constexpr int64_t kScaledSteps = 7;  ///< of float16: the first ones overflow
 
 struct StepCase {
   std::string precision = "no";
+  int64_t steps = kSteps;
   std::string parallel = "";                               ///< keys of [parallel]
   std::string run = "";                                    ///< more keys of [run]
   std::unique_ptr<device::DeviceGraph> graph = {};         ///< null: operations are launched one by one
@@ -39,7 +41,7 @@ struct Trained {
 class StepCaseTest : public data::SharedFolderTest {
  protected:
   void SetUp() override;
-  /// kSteps steps of 8 images, 2 at a time. Collective.
+  /// Steps of 8 images: two micro-batches of one rank, micro-batches of 2 of several. Collective.
   Trained train(StepCase chosen);
 };
 

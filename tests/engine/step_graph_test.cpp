@@ -35,7 +35,7 @@ class Twin final : public device::DeviceGraph {
 class StepGraphTest : public StepCaseTest {
  protected:
   Trained train(const std::string& precision, std::unique_ptr<device::DeviceGraph> graph) {
-    return StepCaseTest::train({.precision = precision, .graph = std::move(graph)});
+    return StepCaseTest::train({.precision = precision, .steps = kScaledSteps, .graph = std::move(graph)});
   }
 
   void expect_same(const Trained& seen, const Trained& wanted) {
@@ -52,7 +52,7 @@ TEST_F(StepGraphTest, ReplayedStepsAreThoseThatAreLaunched) {
     EXPECT_EQ(launched.most_ahead, 1);
     Twin::replays = 0;
     const Trained replayed = train(precision, std::make_unique<Twin>());
-    EXPECT_EQ(Twin::replays, kSteps - 2);
+    EXPECT_EQ(Twin::replays, kScaledSteps - 2);
     EXPECT_EQ(replayed.most_ahead, 2);
     expect_same(replayed, launched);
   }
@@ -72,7 +72,7 @@ TEST_F(StepGraphTest, WhatCannotBeRecordedOnOneRankIsLaunchedOnAll) {
                           ddpm::test::world().size() - 1)));
     EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
   }
-  EXPECT_EQ(seen.losses.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_EQ(seen.losses.size(), static_cast<std::size_t>(kScaledSteps));
 }
 
 }  // namespace
