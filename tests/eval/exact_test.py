@@ -190,7 +190,7 @@ class Exact(unittest.TestCase):
                 evaluate(folder, wrong, "--gate", 4, code=6)
 
     def test_powers_are_counted_in_the_theory_s_own_error_where_that_is_the_larger_one(self):
-        """The power of two conjugate modes is distributed as exponentially as a number can be: a low mean seems sure."""
+        """Powers of few modes are skewed, so that a mean which is too low seems to be sure: this set of fields is exact."""
         sides, count = (9, 14), 60
         waves = np.meshgrid(*[np.fft.fftfreq(side) for side in sides], indexing="ij")
         length = np.sqrt(sum(k**2 for k in waves))
@@ -210,14 +210,15 @@ class Exact(unittest.TestCase):
                 row = rows[key]
                 error = max(row["standard_error"], deviation / np.sqrt(count))
                 self.near(row["sigmas"], (row["value"] - row["reference"]) / error, 1e-6)
+            if kind == "grf":
+                low = rows["power", "k 2"]
+                self.assertLess((low["value"] - low["reference"]) / low["standard_error"], -4)
             # Members of a condition are at best independent of each other.
             four = evaluate(folder, name, "--members", 4)
             for key, deviation in deviations.items():
                 row = four[key]
                 error = max(row["standard_error"], deviation / np.sqrt(count))
                 self.near(row["sigmas"], (row["value"] - row["reference"]) / error, 1e-6)
-        lowest = evaluate(generate("grf", "9x14", count, "--slope", 2), "grf,slope=2")["power", "k 1"]
-        self.assertLess(lowest["standard_error"], 0.8 * lowest["reference"] / np.sqrt(count))
 
     def test_ranks_and_scales_change_nothing(self):
         folder = generate("u1", "8", 1500, "--beta", 1.5)
