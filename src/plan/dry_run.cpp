@@ -1,6 +1,7 @@
 #include "plan/dry_run.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -13,7 +14,6 @@
 #include "data/stage.h"
 #include "denoise/adapter_base.h"
 #include "denoise/image_values.h"
-#include "denoise/pretrained.h"
 #include "denoise/record_images.h"
 #include "denoise/unet_tensors.h"
 #include "device/device_choice.h"
@@ -27,12 +27,15 @@
 #include "run/run_folder.h"
 #include "run/run_start.h"
 #include "run/snapshot.h"
+#include "train/base_weights.h"
 #include "train/config.h"
+#include "train/first_weights.h"
+#include "train/run_end.h"
 #include "train/sample_grids.h"
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
-#include "train/validation_record.h"
+#include "train/validation_history.h"
 
 namespace ddpm::plan {
 namespace {
@@ -155,68 +158,61 @@ struct Beginning {
   bool complete = false;                             ///< there is nothing left to do
 };
 
-/// Refuses weights that training could not begin with, without reading them: the model may need more memory than this
-/// host has.
-void expect_weights(const train::Config& config, const train::FittedModel& model, const data::Dataset& dataset,
-                    const std::optional<checkpoint::Checkpoint>& checkpoint) {
-  const nn::UNet2D unet(model.unet);
-  if (checkpoint) {
-    train::expect_images_of(*checkpoint, config, dataset,
-                            denoise::record_images(dataset, config.data.positions, model.patch));
-    run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
-  }
-}
-
-/// Refuses likewise the weights of other files: those beside adapters, and those that the run's first start begins
-/// with. Collective.
-void expect_pretrained(const train::Config& config, const train::FittedModel& model, const data::Dataset& dataset,
-                       bool first, const run::Runtime& runtime) {
-  const denoise::ModelSource& source = config.model_source;
-  if (!source.pretrained) return;
-  const nn::UNet2D unet(model.unet);
-  const bool adapters = config.model.lora.rank > 0;
-  if (adapters) {
-    comm::do_on_root(runtime.session.world(), [&] {
-      const base::Path folder = denoise::pretrained_folder(source);
-      denoise::expect_base(folder, "model.pretrained");
-      denoise::expect_same_function(folder, model.unet);
-      const interop::UNetWeights readable(folder, denoise::expected_shapes(unet));
-    });
-  }
-  if (!first) return;
-  denoise::warn_of_changed_diffusion(source, config.diffusion.scheduler, train::read_run_model, runtime);
-  if (adapters && !source.lora_adapters) return;
-  const denoise::ImageRecord images = denoise::record_images(dataset, config.data.positions, model.patch);
-  const denoise::PretrainedWeights readable(source, unet, images, train::read_run_model, runtime);
-}
-
-/// Finds out how Trainer::run would begin, and throws what it would throw before its first step, in the same order.
-Beginning begin(const train::Config& config, const run::Runtime& runtime, const run::RunFolder& run,
-                const data::Dataset& dataset, const train::FittedModel& model, int64_t islands) {
+/// Finds out where Trainer::run would begin. `validation_set`: the name of what it would validate on, or "".
+/// Collective.
+Beginning find_beginning(const train::Config& config, const run::Runtime& runtime, const run::RunFolder& run,
+                         const data::Dataset& dataset, const std::string& validation_set) {
   comm::Communicator& world = runtime.session.world();
   checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
+  train::ValidationHistory history(validation_set, config.early_stopping.min_delta, runtime.files, store, world,
+                                   runtime.log);
+  train::EarlyStopping early_stopping(history, config.early_stopping.patience);
   Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, runtime.files, world)};
-  const auto& checkpoint = beginning.checkpoint;
-  comm::agree(world, [&] {
-    train::ValidationRecord record;
-    if (checkpoint && checkpoint->directory == store.directory(checkpoint->manifest.step)) {
-      record = train::read_validation_record(checkpoint->manifest.state, run::state_origin(*checkpoint));
-    }
-    const int64_t steps = config.train.total_steps(data::images_per_epoch(dataset.parts()), config.batch.global_size);
-    beginning.complete = checkpoint && run.has_model() &&
-                         (checkpoint->manifest.step >= steps || record.out_of_patience(config.early_stopping.patience));
-    if (!beginning.complete) expect_weights(config, model, dataset, checkpoint);
-  });
-  if (!beginning.complete) expect_pretrained(config, model, dataset, !checkpoint, runtime);
-  comm::do_on_root(world, [&] {
-    if (beginning.complete) return;
-    const int64_t models = train::finished_models(config);
-    const auto tensors = denoise::model_tensors(nn::UNet2D(model.unet));
-    const int64_t bytes = run::checkpoint_bytes(tensors, config.ema.count(), models, islands);
-    run::expect_startable(runtime.files, run.path(), bytes, models, checkpoint ? checkpoint->manifest.step : 0,
-                          config.fault);
-  });
+  if (beginning.checkpoint) history.resume(*beginning.checkpoint);
+  const int64_t steps = config.train.total_steps(data::images_per_epoch(dataset.parts()), config.batch.global_size);
+  const std::array<train::Callback*, 1> ending{&early_stopping};
+  beginning.complete = train::is_done(run, beginning.checkpoint, steps, ending);
   return beginning;
+}
+
+/// Refuses the weights beside adapters where training would, without reading them: the model may need more memory than
+/// this host has, as with the next ones. Collective.
+void expect_base_weights(const train::Config& config, const nn::UNet2D& unet, comm::Communicator& world) {
+  if (config.model.lora.rank == 0) return;
+  const base::Path folder = train::find_base(config, world);
+  comm::do_on_root(world, [&] {
+    denoise::expect_same_function(folder, unet.config());
+    const interop::UNetWeights readable(folder, denoise::expected_shapes(unet));
+  });
+}
+
+/// Refuses likewise all weights that training could not begin with: those of `checkpoint`, or of a new run. Collective.
+void expect_weights(const train::Config& config, const run::Runtime& runtime, const data::Dataset& dataset,
+                    const train::FittedModel& model, const std::optional<checkpoint::Checkpoint>& checkpoint) {
+  comm::Communicator& world = runtime.session.world();
+  const nn::UNet2D unet(model.unet);
+  const denoise::ImageRecord images = denoise::record_images(dataset, config.data.positions, model.patch);
+  expect_base_weights(config, unet, world);
+  if (checkpoint) {
+    comm::agree(world, [&] {
+      train::expect_images_of(*checkpoint, config, dataset, images);
+      run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
+    });
+  } else {
+    (void)train::open_first_weights(config, unet, images, runtime);
+  }
+}
+
+/// Refuses a start for which there is no room, and one too many. Collective.
+void expect_start(const train::Config& config, const run::Runtime& runtime, const base::Path& run,
+                  const nn::UNet2DConfig& model, const std::optional<checkpoint::Checkpoint>& checkpoint,
+                  int64_t islands) {
+  comm::do_on_root(runtime.session.world(), [&] {
+    const int64_t models = train::finished_models(config);
+    const auto tensors = denoise::model_tensors(nn::UNet2D(model));
+    const int64_t bytes = run::checkpoint_bytes(tensors, config.ema.count(), models, islands);
+    run::expect_startable(runtime.files, run, bytes, models, checkpoint ? checkpoint->manifest.step : 0, config.fault);
+  });
 }
 
 std::string run_text(const run::RunFolder& run, const Beginning& beginning) {
@@ -228,11 +224,18 @@ std::string run_text(const run::RunFolder& run, const Beginning& beginning) {
                                         : "new");
 }
 
-/// Finds out what comes to training from its data: images, their values, the duration, validation and samples.
-std::string data_text(const train::Config& config, data::Dataset& dataset, const train::FittedModel& model,
-                      const run::Runtime& runtime) {
+/// What comes to training from its data.
+struct DataFacts {
+  std::string text;            ///< images, their values, the duration, validation and samples
+  std::string validation_set;  ///< the name of what it validates on; "": nothing
+};
+
+/// Collective.
+DataFacts data_facts(const train::Config& config, data::Dataset& dataset, const train::FittedModel& model,
+                     const run::Runtime& runtime) {
   const auto values = denoise::image_values(dataset, runtime.session.world());
   train::warn_of_set(config, dataset, values, runtime.log);
+  std::string validation_set;
   std::string text = images_text(dataset, model) + values_text(values);
   text += duration_text(config, data::images_per_epoch(dataset.parts()));
   train::warn_of_keys(config, runtime.log);
@@ -241,6 +244,7 @@ std::string data_text(const train::Config& config, data::Dataset& dataset, const
         train::open_validation_set(config, dataset, model, at::kCPU, /*mesh=*/{}, runtime.session.world());
     text += fmt::format("Validate {} every {}\n", counted(validation.size(), "image"),
                         counted(config.validation.every_steps, "step"));
+    validation_set = validation.name();
     validation.close();
   }
   if (config.sample.every_steps > 0) {
@@ -249,7 +253,7 @@ std::string data_text(const train::Config& config, data::Dataset& dataset, const
                         counted(config.sample.every_steps, "step"), base::name_of(sampler.scheduler),
                         counted(sampler.steps, "step"));
   }
-  return text;
+  return {std::move(text), std::move(validation_set)};
 }
 
 }  // namespace
@@ -282,12 +286,16 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
   });
   train::settle_set(configuration, dataset, model, at::kCPU, runtime);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());
-  const std::string images = data_text(config, dataset, model, runtime);
-  const Beginning beginning = begin(config, runtime, run, dataset, model, arrangement.islands());
+  const DataFacts facts = data_facts(config, dataset, model, runtime);
+  const Beginning beginning = find_beginning(config, runtime, run, dataset, facts.validation_set);
+  if (!beginning.complete) {
+    expect_weights(config, runtime, dataset, model, beginning.checkpoint);
+    expect_start(config, runtime, run.path(), model.unet, beginning.checkpoint, arrangement.islands());
+  }
   arrangement = request.given;
   const Candidate given = predict(request, arrangement);
 
-  std::string text = run_text(run, beginning) + images;
+  std::string text = run_text(run, beginning) + facts.text;
   text += fmt::format("Model    {}\n", parameters_text(request.model));
   text += batch_text(arrangement) + state_text(request.model, arrangement);
   text += "\nWho owns what\n" + owners_text(request.model, arrangement);

@@ -7,13 +7,17 @@
 
 namespace ddpm::train {
 
+base::Path find_base(const Config& config, comm::Communicator& world) {
+  base::Path place;
+  comm::agree(world, [&] { place = denoise::pretrained_folder(config.model_source); });
+  comm::do_on_root(world, [&] { denoise::expect_base(place, "model.pretrained"); });
+  return place;
+}
+
 void BaseWeights::read(UNetState& model) {
   if (!needed()) return;
-  base::Path place;
-  comm::agree(world_, [&] { place = denoise::pretrained_folder(config_.model_source); });
-  comm::do_on_root(world_, [&] { denoise::expect_base(place, "model.pretrained"); });
   denoise::AdapterBase read = denoise::read_base_weights(
-      place, model.unet, world_,
+      find_base(config_, world_), model.unet, world_,
       [&model](const std::string& name, const at::Tensor& values) { model.assign(name, values); });
   comm::agree(world_, [&] {
     if (base_) denoise::expect_same_base(*base_, read);

@@ -11,6 +11,10 @@
 
 namespace ddpm::train {
 
+/// The folder with the weights beside adapters, as `config` names it. Throws the code of OutputError on all ranks where
+/// no model lies there. Collective.
+base::Path find_base(const Config& config, comm::Communicator& world);
+
 class BaseWeights final : public Callback {
  public:
   /// All outlive this object.

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/counted.h"
 #include "run/run_start.h"
+#include "train/run_end.h"
 
 namespace ddpm::train {
 
@@ -60,9 +61,10 @@ void Driver::leave_done(int64_t step) {
   close();
 }
 
-bool Driver::ended(int64_t step) const {
-  return step >= total_steps_ ||
-         std::ranges::any_of(callbacks_, [](const Callback* callback) { return callback->ends_run(); });
+bool Driver::ended(int64_t step) const { return has_ended(step, total_steps_, callbacks_); }
+
+bool Driver::done(const std::optional<checkpoint::Checkpoint>& checkpoint) const {
+  return is_done(folder_, checkpoint, total_steps_, callbacks_);
 }
 
 bool Driver::must_wait_for(int64_t step) const {

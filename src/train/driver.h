@@ -53,6 +53,8 @@ class Driver {
   /// the state, after start().
   [[nodiscard]] bool ended(int64_t step) const;
   [[nodiscard]] bool ended() const { return ended(state_->progress.step); }
+  /// Whether there is nothing to do: what find() returned is the last step, and the finished model is there.
+  [[nodiscard]] bool done(const std::optional<checkpoint::Checkpoint>& checkpoint) const;
   /// Whether `step` has to be waited for before the next one begins: something that is due after it reads the state, or
   /// the run is about to stop.
   [[nodiscard]] bool must_wait_for(int64_t step) const;

@@ -6,7 +6,6 @@
 #include "comm/collectives.h"
 #include "data/stage.h"
 #include "denoise/image_values.h"
-#include "denoise/pretrained.h"
 #include "device/choose_device.h"
 #include "run/resume.h"
 #include "run/supervision.h"
@@ -18,6 +17,7 @@
 #include "train/denoising_step.h"
 #include "train/driver.h"
 #include "train/export.h"
+#include "train/first_weights.h"
 #include "train/logging.h"
 #include "train/mean_record.h"
 #include "train/mean_source.h"
@@ -117,7 +117,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
 void Trainer::train() {
   run::RunFolder& folder = driver_.folder();
   const auto checkpoint = driver_.find();
-  if (checkpoint && driver_.ended(checkpoint->manifest.step) && folder.has_model()) {
+  if (driver_.done(checkpoint)) {
     driver_.leave_done(checkpoint->manifest.step);
     return;
   }
@@ -167,18 +167,14 @@ void Trainer::load(const checkpoint::Checkpoint& checkpoint) {
 
 void Trainer::initialize_weights() {
   const auto seed = static_cast<uint64_t>(config_.run.seed);
-  const denoise::ModelSource& source = config_.model_source;
   const bool adapters = config_.model.lora.rank > 0;
-  if (source.pretrained) {
-    denoise::warn_of_changed_diffusion(source, config_.diffusion.scheduler, read_run_model, runtime_);
-  }
-  if (adapters ? !source.lora_adapters : !source.pretrained) return model_.initialize(seed);
-  denoise::PretrainedWeights pretrained(source, model_.unet, task_.image_record(), read_run_model, runtime_);
-  if (adapters) pretrained.expect_trained_beside(*base_weights_.base());
-  if (adapters || pretrained.leaves_some()) model_.initialize(seed);
-  pretrained.for_each([this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
+  const auto pretrained = open_first_weights(config_, model_.unet, task_.image_record(), runtime_);
+  if (!pretrained) return model_.initialize(seed);
+  if (adapters) pretrained->expect_trained_beside(*base_weights_.base());
+  if (adapters || pretrained->leaves_some()) model_.initialize(seed);
+  pretrained->for_each([this](const std::string& name, const at::Tensor& values) { model_.assign(name, values); });
   model_.start_from_master();
-  log_.info("{} of {}", adapters ? "adapters" : "weights", pretrained.description());
+  log_.info("{} of {}", adapters ? "adapters" : "weights", pretrained->description());
 }
 
 void Trainer::training_loop() {

@@ -159,6 +159,23 @@ class DryRun(unittest.TestCase):
         config = write_config(WORK / "unused.toml", WORK / "unused", self.dataset, data={"validation": str(WORK / "nowhere")})
         self.assertIn("validation.every_steps = 0: the validation set is not used", ddpm("train", config, "--dry-run").stderr)
 
+    def test_a_run_that_stopped_early_goes_on_with_another_validation_set(self):
+        run = WORK / "patient"
+        shutil.rmtree(run, ignore_errors=True)
+        first, second = (make_dataset(WORK / f"held-out-{count}", count) for count in (6, 7))
+        config = write_config(WORK / "patient.toml", run, self.dataset, data={"validation": str(first)},
+                              train={"steps": 9}, validation={"every_steps": 1},
+                              early_stopping={"patience": 2, "min_delta": 100.0})  # fmt: skip
+        ddpm("train", config)
+        self.assertIn("which is done at step 3; nothing was written", ddpm("train", config, "--dry-run").stdout)
+        other = ("train", config, "--data.validation", second)
+        foretold = ddpm(*other, "--dry-run")
+        self.assertIn("which would continue from", foretold.stdout)
+        trained = ddpm(*other)
+        self.assertTrue((run / "checkpoints" / "step-00000006").is_dir(), trained.stderr)
+        for process in (foretold, trained):
+            self.assertIn("the validation set is another one now", process.stderr)
+
     def test_outer_steps_that_are_not_made_are_said(self):
         config = write_config(WORK / "outer.toml", WORK / "outer", self.dataset)
         for keys, warned in ((("outer_momentum", 0.9), True), (("outer_learning_rate", 0.5), True), (("sync_every", 0), False)):
