@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/machine_memory.h"
@@ -16,17 +15,14 @@
 #include "data/dataset.h"
 #include "device/choose_device.h"
 #include "device/device_library.h"
-#include "engine/limits.h"
-#include "plan/plan_request.h"
-#include "plan/report.h"
+#include "plan/machine.h"
+#include "plan/make_starter.h"
 #include "plan/starter.h"
 
 namespace ddpm::cli {
 namespace {
 
 using optim::MixedPrecision;
-using plan::Candidate;
-using plan::Starter;
 
 struct NewArguments {
   std::optional<std::string> data;
@@ -148,106 +144,21 @@ void refuse_missing_bf16(const NewArguments& options) {
   throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.machine);
 }
 
-plan::Request request_for(const Starter& starter, const data::ImageFormat& image, const NewArguments& options,
-                          bool on_host) {
-  train::Configuration configuration;
-  configuration.load_text(toml_of(starter), "the new configuration");
-  return plan::plan_request(configuration.values(), configuration.values().model, image,
-                            plan::StoredSizes::whole(static_cast<int64_t>(image.bytes())),
-                            {.nodes = starter.arrangement.nodes,
-                             .ranks_per_node = starter.arrangement.ranks_per_node,
-                             .machine = options.machine,
-                             .memory_gib = options.memory_gib,
-                             .on_host = on_host});
-}
-
-/// Micro-batches below this leave a processor idle.
-constexpr int64_t kGoodMicro = 8;
-
-/// Whether `found`, with a smaller micro-batch, is to be preferred to `best`: it does without a higher stage, or is
-/// clearly faster.
-bool preferred(const Candidate& found, const Candidate& best) {
-  const bool plainer = found.arrangement.parallelism.zero_stage < best.arrangement.parallelism.zero_stage;
-  return (plainer && found.arrangement.parallelism.micro_size >= kGoodMicro) ||
-         found.time.total() < 0.9 * best.time.total();
-}
-
-/// The lowest stage that fits on all nodes, with the largest micro-batch that goes with it. None: sets `least` to the
-/// bytes that a rank needs.
-std::optional<Candidate> best_layout(plan::Request request, int64_t& least) {
-  constexpr int64_t kLargestMicro = 64;
-  const int64_t share = request.given.parallelism.global_size / request.given.data_parallel_size();
-  std::optional<Candidate> best;
-  for (int64_t micro = plan::fitting_micro_size(share, kLargestMicro); micro > 0;
-       micro = micro == 1 ? 0 : plan::fitting_micro_size(share, micro - 1)) {
-    request.given.parallelism.micro_size = micro;
-    const auto all = plan::candidates(request);
-    const Candidate* found = plan::plainest(all, request.given.nodes);
-    if (found != nullptr && (!best || preferred(*found, *best))) best = *found;
-    least = all.back().memory.total();
-  }
-  return best;
-}
-
-plan::StarterSize model_size(const NewArguments& options, bool on_host) {
-  return options.model.value_or(on_host ? plan::StarterSize::small : plan::StarterSize::medium);
-}
-
-/// The layout in the memory that there is, for which blocks are computed again in the backward pass where nothing else
-/// suffices.
-void choose_layout(Starter& starter, const data::ImageFormat& image, const NewArguments& options, bool on_host) {
-  int64_t least = 0;
-  int64_t limit = 0;
-  for (const bool recomputes : {false, true}) {
-    starter.recomputes = recomputes;
-    const plan::Request request = request_for(starter, image, options, on_host);
-    limit = request.limit_bytes.value_or(0);
-    if (const auto best = best_layout(request, least)) {
-      starter.arrangement = best->arrangement;
-      return;
-    }
-  }
-  const bool alone = starter.arrangement.ranks() == 1;
-  const bool small = model_size(options, on_host) == plan::StarterSize::small;
-  throw base::ConfigError(
-      "a rank needs {} even with micro_size = 1{} and activation_checkpointing = \"blocks\", but has {}; wanted: "
-      "{}more memory, or for large images parallel.spatial_size, which cuts them over {}",
-      plan::size_text(least), alone ? "" : ", zero_stage = 3", plan::size_text(limit),
-      small ? "" : "a smaller model (--model small) or ", alone ? "more ranks" : "ranks");
-}
-
-Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
-  const data::ImageFormat image = dataset.image();
-  Starter starter{.images = {.path = *options.data,
+plan::Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
+  return plan::make_starter({.path = *options.data,
+                             .image = dataset.image(),
                              .count = dataset.size(),
-                             .height = image.height,
-                             .width = image.width,
-                             .channels = image.channels,
-                             .classes = dataset.labels().empty() ? 0 : dataset.num_classes(),
-                             .float32 = image.dtype == base::DType::f32,
-                             .depth = image.depth},
-                  .model = plan::starter_model(model_size(options, on_host), image.sides()),
-                  .run_directory = "runs/" + base::Path(*options.output).stem().string(),
-                  .steps = options.steps};
-  auto& a = starter.arrangement;
-  a.nodes = *options.nodes;
-  a.ranks_per_node = *options.gpus_per_node;
-  starter.precision = base::find_named<MixedPrecision>(*options.precision).value();
-  a.mixed_precision = starter.precision != MixedPrecision::no;
-  a.parallelism.global_size =
-      options.global_batch.value_or(plan::starter_global_size(a.ranks(), dataset.size(), on_host ? 32 : 128));
-  const auto refusals = layout::refusals(a.parallelism, a.ranks());
-  if (!refusals.empty()) throw base::ConfigError("{}", refusals.front());
-  choose_layout(starter, image, options, on_host);
-  return starter;
-}
-
-/// There are more ranks than images that a step may have.
-void refuse_too_many_ranks(const NewArguments& options) {
-  if (*options.nodes <= engine::kMaxBatch / *options.gpus_per_node) return;
-  throw base::ConfigError("--nodes {} × --gpus-per-node {} are {} ranks; at most {} can have an image of every step",
-                          *options.nodes, *options.gpus_per_node,
-                          base::grouped(*options.nodes * *options.gpus_per_node), base::grouped(engine::kMaxBatch));
+                             .classes = dataset.labels().empty() ? 0 : dataset.num_classes()},
+                            {.nodes = *options.nodes,
+                             .ranks_per_node = *options.gpus_per_node,
+                             .machine = options.machine,
+                             .on_host = on_host,
+                             .memory_gib = options.memory_gib,
+                             .size = options.model,
+                             .global_size = options.global_batch,
+                             .steps = options.steps,
+                             .precision = base::find_named<MixedPrecision>(*options.precision).value(),
+                             .run_directory = "runs/" + base::Path(*options.output).stem().string()});
 }
 
 void run_new(NewArguments options, Context& context) {
@@ -264,11 +175,11 @@ void run_new(NewArguments options, Context& context) {
   }
   agree_on_answers(options, on_host, context);
   comm::agree(world, [&] {
-    refuse_too_many_ranks(options);
+    plan::refuse_too_many_ranks(*options.nodes, *options.gpus_per_node);
     refuse_missing_bf16(options);
   });
   data::Dataset dataset = data::Dataset::open(world, *options.data);
-  Starter starter;
+  plan::Starter starter;
   comm::agree(world, [&] { starter = make_starter(dataset, options, on_host); });
   comm::do_on_root(world, [&] {
     const auto file = context.files.create_exclusive(*options.output);
