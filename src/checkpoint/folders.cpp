@@ -124,6 +124,15 @@ void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, c
   }
 }
 
+std::optional<std::string> read_latest(const base::FileSystem& files, const base::Path& run_directory) {
+  constexpr uint64_t kMaxLatestBytes = 4096;
+  const base::Path latest = run_directory / kLatestName;
+  if (!files.exists(latest)) return std::nullopt;
+  std::string name = files.read(latest, kMaxLatestBytes);
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
 std::string read_manifest_text(const base::FileSystem& files, const base::Path& folder) {
   return files.read(folder / kManifestName, kMaxManifestBytes);
 }

@@ -53,6 +53,9 @@ std::vector<std::string> candidate_folders(const base::FileSystem& files, const 
 /// what cannot be removed.
 void sweep_leftovers(base::FileSystem& files, const base::Path& run_directory, const base::Logger& logger);
 
+/// The name of the step folder that RUN/LATEST holds; none where there is no such file. Throws base::OutputError.
+std::optional<std::string> read_latest(const base::FileSystem& files, const base::Path& run_directory);
+
 /// Parses the text of a folder's MANIFEST.json, which must be of the step that the folder is named after; throws
 /// base::OutputError.
 Manifest parse_manifest_of(const base::Path& folder, std::string_view text);

@@ -94,7 +94,14 @@ struct CheckpointInfo {
   std::string problem = {};  ///< "" for a readable one
   bool unreadable = false;   ///< the problem is one of access: it may be whole
   bool newer = false;        ///< it is whole, and of a format that this program does not know
+
+  /// Whether CheckpointStore::find() passes over it: nothing says that it may be whole.
+  [[nodiscard]] bool damaged() const { return !problem.empty() && !unreadable && !newer; }
 };
+
+/// The one of these, oldest first, that CheckpointStore::find() takes as long as they are all there is; null where they
+/// are all damaged, and where the newest other one cannot be read, by which find() ends.
+const CheckpointInfo* newest_of(std::span<const CheckpointInfo> found);
 
 /// Between begin() and commit(). The request's spans must stay alive and unchanged until then.
 struct PendingSave {

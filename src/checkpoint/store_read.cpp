@@ -15,15 +15,12 @@ namespace ddpm::checkpoint {
 namespace {
 
 /// LATEST decides nothing, but a checkpoint that it names and that is gone is worth a warning.
-void check_hint(const base::FileSystem& files, const base::Path& latest, const std::vector<std::string>& names,
+void check_hint(const base::FileSystem& files, const base::Path& run_directory, const std::vector<std::string>& names,
                 const base::Logger& logger) {
-  constexpr uint64_t kMaxLatestBytes = 4096;
   try {
-    if (!files.exists(latest)) return;
-    std::string hint = files.read(latest, kMaxLatestBytes);
-    if (hint.ends_with('\n')) hint.pop_back();
-    if (std::find(names.begin(), names.end(), hint) != names.end()) return;
-    logger.warn("{} names a checkpoint that is not there", latest.string());
+    const std::optional<std::string> hint = read_latest(files, run_directory);
+    if (!hint || std::find(names.begin(), names.end(), *hint) != names.end()) return;
+    logger.warn("{} names a checkpoint that is not there", (run_directory / kLatestName).string());
   } catch (const base::OutputError& error) {
     logger.warn("ignored: {}", error.what());
   }
@@ -85,9 +82,14 @@ CheckpointStore::CheckpointStore(base::FileSystem& files, comm::Communicator& co
       logger_(logger),
       keeper_(files, checkpoints(), logger) {}
 
+const CheckpointInfo* newest_of(std::span<const CheckpointInfo> found) {
+  const auto newest = std::find_if_not(found.rbegin(), found.rend(), [](const auto& info) { return info.damaged(); });
+  return newest != found.rend() && newest->problem.empty() ? &*newest : nullptr;
+}
+
 std::optional<Checkpoint> CheckpointStore::find() {
   const std::vector<std::string> names = candidates();
-  if (comm_.rank() == 0) check_hint(files_, run_directory_ / kLatestName, names, logger_);
+  if (comm_.rank() == 0) check_hint(files_, run_directory_, names, logger_);
   bool removed = false;
   for (const std::string& name : names) {
     Doubt doubt;

@@ -1,7 +1,6 @@
 #include "cli/checkpoint.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,10 +11,10 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/sole_writer.h"
 #include "base/utc_text.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/reshard.h"
+#include "checkpoint/reshard_run.h"
 #include "checkpoint/run_files.h"
 #include "checkpoint/store.h"
 #include "cli/checkpoint_export.h"
@@ -31,8 +30,6 @@ namespace {
 
 using base::OrderedJson;
 using checkpoint::CheckpointInfo;
-
-constexpr uint64_t kMaxSmallFileBytes = uint64_t{1} << 24U;
 
 /// The run, or the checkpoint of one, that DIR names. Collective; exit code 4 when DIR is neither.
 run::FoundRun find_place(Context& context, const std::string& asked) {
@@ -64,17 +61,6 @@ std::vector<CheckpointInfo> examine(Context& context, const run::FoundRun& place
   return {std::move(*info)};
 }
 
-/// The step folder that LATEST names, or "".
-std::string latest_name(Context& context, const base::Path& run) {
-  return comm::agree_on_root(context.session.world(), [&]() -> std::string {
-    const base::Path latest = run / checkpoint::kLatestName;
-    if (!context.files.exists(latest)) return {};
-    std::string name = context.files.read(latest, kMaxSmallFileBytes);
-    if (name.ends_with('\n')) name.pop_back();
-    return name;
-  });
-}
-
 /// Checkpoints, oldest first, with what the table and the JSON say beside them.
 struct Listing {
   base::Path run;
@@ -82,12 +68,8 @@ struct Listing {
   std::string latest;
   bool deep = false;
 
-  /// The one that a start would take: none where it would end at one that may be whole.
-  [[nodiscard]] bool is_newest(const CheckpointInfo& info) const {
-    const auto is_damaged = [](const auto& one) { return !one.problem.empty() && !one.unreadable && !one.newer; };
-    const auto newest = std::find_if_not(found.rbegin(), found.rend(), is_damaged);
-    return newest != found.rend() && &*newest == &info && info.problem.empty();
-  }
+  /// The one that a start would take.
+  [[nodiscard]] bool is_newest(const CheckpointInfo& info) const { return checkpoint::newest_of(found) == &info; }
   [[nodiscard]] bool is_latest(const CheckpointInfo& info) const { return info.directory.filename() == latest; }
 };
 
@@ -136,7 +118,10 @@ struct ReadArguments {
 Listing make_listing(Context& context, const ReadArguments& arguments, bool deep) {
   const run::FoundRun place = find_place(context, arguments.path);
   context.enter("reading the checkpoints");
-  return {place.run, examine(context, place, deep), latest_name(context, place.run), deep};
+  std::vector<CheckpointInfo> found = examine(context, place, deep);
+  std::string latest = comm::agree_on_root(
+      context.session.world(), [&] { return checkpoint::read_latest(context.files, place.run).value_or(""); });
+  return {place.run, std::move(found), std::move(latest), deep};
 }
 
 void run_list(Context& context, const ReadArguments& arguments) {
@@ -187,72 +172,26 @@ struct ReshardArguments {
   bool json = false;
 };
 
-/// A run folder inside another run's checkpoints would be taken for one of them.
-void expect_outside_checkpoints(Context& context, const base::Path& output) {
-  const base::Path whole = std::filesystem::weakly_canonical(output);
-  for (base::Path folder = whole.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {
-    const base::Path run = folder.parent_path();
-    const bool of_a_run =
-        context.files.exists(run / checkpoint::kConfigName) || context.files.exists(run / checkpoint::kLatestName);
-    if (folder.filename() != checkpoint::kCheckpointsName || !of_a_run) continue;
-    throw base::OutputError(
-        "--output {}: lies among the checkpoints of the run {}; name a folder outside it, such as {}", output.string(),
-        run.string(), run.string() + "-resharded");
-  }
-}
-
-/// Keeps others from writing `output`, and removes what dead ones have left of it.
-std::unique_ptr<base::SoleWriter> take_output(Context& context, const base::Path& output) {
-  expect_outside_checkpoints(context, output);
-  context.files.create_directories(base::parent_of(output));
-  auto sole = std::make_unique<base::SoleWriter>(context.files, output);
-  if (sole->excludes()) base::remove_leftovers(context.files, output);
-  if (!context.files.exists(output)) return sole;
-  throw base::OutputError("--output {}: is already there; name a folder that is not", output.string());
-}
-
-/// Rank 0's part before the shards are written: the new run's folder, under a hidden name, with the configuration that
-/// `train` and `sample` want beside the checkpoint.
-std::unique_ptr<base::StagedPath> prepare_output(Context& context, const base::Path& run, const base::Path& output) {
-  auto staged = std::make_unique<base::StagedPath>(context.files, output);
-  context.files.create_directory(staged->path());
-  if (context.files.exists(run / checkpoint::kConfigName)) {
-    base::write_atomically(context.files, staged->path() / checkpoint::kConfigName,
-                           context.files.read(run / checkpoint::kConfigName, kMaxSmallFileBytes));
-  } else {
-    context.log.warn("{} has no {}: the new folder will hold a checkpoint, but no run to resume", run.string(),
-                     checkpoint::kConfigName);
-  }
-  return staged;
-}
-
 void run_reshard(Context& context, const ReshardArguments& arguments) {
   comm::Communicator& world = context.session.world();
   const run::FoundRun place = find_place(context, arguments.path);
-  const base::Path output = base::plain_path(std::filesystem::absolute(arguments.output));
   checkpoint::CheckpointStore source = store_of(context, place.run);
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
   take_umask(context, place.run / checkpoint::kConfigName);
-  std::unique_ptr<base::SoleWriter> sole;    // rank 0's, as the next
-  std::unique_ptr<base::StagedPath> staged;  // removed again when anything below fails
-  const base::Path folder = comm::agree_on_root(world, [&] {
+  comm::do_on_root(world, [&] {
     if (!found) throw base::OutputError("{} has no checkpoint yet", arguments.path);
-    sole = take_output(context, output);
-    staged = prepare_output(context, place.run, output);
-    return staged->path().string();
   });
-  checkpoint::CheckpointStore target = store_of(context, folder);
   context.enter("writing the shards");
-  const auto saved = checkpoint::reshard(*found, arguments.ranks, context.files, world, target);
-  comm::do_on_root(world, [&] { staged->publish(); });
-  const std::string result = (output / checkpoint::kCheckpointsName / saved.directory.filename()).string();
+  const auto saved =
+      checkpoint::reshard_run(*found, {.run = place.run, .output = arguments.output, .shards = arguments.ranks},
+                              context.files, world, context.log);
   if (!arguments.json) {
-    return print(context, fmt::format("{}: step {} of {} in {}, {} bytes, {:.1f} s", result, found->manifest.step,
-                                      found->directory.string(), base::counted(arguments.ranks, "shard"), saved.bytes,
-                                      saved.seconds));
+    return print(context, fmt::format("{}: step {} of {} in {}, {} bytes, {:.1f} s", saved.directory.string(),
+                                      found->manifest.step, found->directory.string(),
+                                      base::counted(arguments.ranks, "shard"), saved.bytes, saved.seconds));
   }
   print(context, dump({{"source", found->directory.string()},
-                       {"directory", result},
+                       {"directory", saved.directory.string()},
                        {"step", found->manifest.step},
                        {"ranks", arguments.ranks},
                        {"bytes", saved.bytes},

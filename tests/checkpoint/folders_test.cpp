@@ -23,6 +23,20 @@ TEST(StepFolder, NamesAreCanonical) {
   }
 }
 
+TEST(ReadLatest, ReturnsTheNameWithoutTheEndOfItsLine) {
+  const test::TemporaryFolder folder;
+  const auto files = base::posix_file_system();
+  EXPECT_EQ(read_latest(*files, folder.path()), std::nullopt);
+  for (const char* text : {"step-00001000\n", "step-00001000"}) {
+    test::write_text(folder.path() / "LATEST", text);
+    EXPECT_EQ(read_latest(*files, folder.path()), "step-00001000");
+  }
+  test::write_text(folder.path() / "LATEST", "");
+  EXPECT_EQ(read_latest(*files, folder.path()), "");
+  test::write_text(folder.path() / "LATEST", std::string(5000, 'x'));
+  EXPECT_THROW(read_latest(*files, folder.path()), base::OutputError);
+}
+
 TEST(StepFolder, IsFoundWithoutItsZeros) {
   const test::TemporaryFolder folder;
   const auto files = base::posix_file_system();

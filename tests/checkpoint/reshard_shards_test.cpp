@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/reshard.h"
+#include "checkpoint/reshard_run.h"
 #include "checkpoint/store_fixture.h"
 
 namespace ddpm::checkpoint {
@@ -119,6 +120,51 @@ TEST_F(ReshardShards, ShardsAreEquallyLargeAndCoverEachElementOnce) {
       EXPECT_NO_THROW(check_exact_cover(tensor.name, tensor.shape, slices[tensor.name]));
     }
   }
+}
+
+class ReshardRun : public ReshardShards {
+ protected:
+  SaveReport into(const Checkpoint& checkpoint, const base::Path& output) {
+    return reshard_run(checkpoint, {.run = run_, .output = output, .shards = 3}, *files_, world(), logger_);
+  }
+  void expect_refused(const Checkpoint& checkpoint, const base::Path& output, const std::string& said) {
+    const std::vector<std::string> before = files_->list(run_);
+    comm::barrier(world());
+    try {
+      into(checkpoint, output);
+      ADD_FAILURE() << output;
+    } catch (const comm::AgreedError& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::output);
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+    comm::barrier(world());
+    EXPECT_EQ(files_->list(run_), before);
+  }
+};
+
+TEST_F(ReshardRun, MakesARunFolderWithTheConfiguration) {
+  const Checkpoint original = saved();
+  on_disk([&] {
+    test::write_text(run_ / "config.toml", "[run]\n");
+    files_->create_directory(run_ / ".new.tmp-0123456789abcdef");  // left by a process that was killed
+  });
+  const SaveReport report = into(original, other("new") / "");
+  EXPECT_EQ(report.directory, other("new") / "checkpoints" / "step-00000010");
+  EXPECT_EQ(test::read_text(other("new") / "config.toml"), "[run]\n");
+  EXPECT_FALSE(files_->exists(run_ / ".new.tmp-0123456789abcdef"));
+  CheckpointStore made(*files_, world(), other("new"), logger_);
+  const auto found = made.find();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->manifest.world_size, 3);
+  expect_loads(made, *found, 10);
+  expect_refused(original, other("new"), "is already there");
+  expect_refused(original, checkpoints() / "inside" / "run", "lies among the checkpoints of the run");
+}
+
+TEST_F(ReshardRun, LeavesNothingWhereItFails) {
+  const Checkpoint original = saved();
+  on_disk([&] { files_->remove(step_folder(10) / shard_name(0, world().size())); });
+  expect_refused(original, other("new"), shard_name(0, world().size()));
 }
 
 }  // namespace

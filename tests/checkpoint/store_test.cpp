@@ -193,6 +193,25 @@ TEST_F(Store, ListShowsSizesAndProblems) {
   EXPECT_EQ(shallow[0].problem, "");
   EXPECT_NE(shallow[1].problem, "");
   EXPECT_THAT(store_.list(true)[0].problem, HasSubstr("SHA-256"));
+  EXPECT_EQ(newest_of(shallow), shallow.data());
+  EXPECT_EQ(newest_of(store_.list(true)), nullptr);
+}
+
+// As find() does: a damaged one is passed over, one that may be whole is not.
+TEST_F(Store, TheNewestIsTheOneThatFindTakes) {
+  std::vector<CheckpointInfo> found(3);
+  EXPECT_EQ(newest_of({}), nullptr);
+  EXPECT_EQ(newest_of(found), &found[2]);
+  found[2].problem = "damaged";
+  EXPECT_EQ(newest_of(found), &found[1]);
+  found[1].problem = "no access";
+  found[1].unreadable = true;
+  EXPECT_EQ(newest_of(found), nullptr);
+  found[1].unreadable = false;
+  found[1].newer = true;
+  EXPECT_EQ(newest_of(found), nullptr);
+  found[1].newer = false;
+  EXPECT_EQ(newest_of(found), found.data());
 }
 
 }  // namespace
