@@ -27,6 +27,7 @@
 #include "generate/glyphs.h"
 #include "generate/gray_scott.h"
 #include "generate/ising.h"
+#include "generate/limits.h"
 #include "generate/make_set.h"
 #include "generate/phi4.h"
 #include "generate/su2.h"
@@ -37,9 +38,6 @@ namespace {
 
 using base::ConfigError;
 using generate::Generator;
-
-constexpr int64_t kMostElements = int64_t{1} << 26;  // largest sample, over all channels: 256 MiB of float32
-constexpr std::size_t kMostCouplings = 1000;
 
 /// How the links of U(1) are written: as angles, or as cosines and sines.
 enum class Links : uint8_t { angles, vectors };
@@ -62,48 +60,29 @@ struct Arguments {
   std::string temperature;
   std::string mass_squared = default_text(generate::kPhi4MassSquared);
   double lambda = generate::kPhi4Lambda.default_value;
-  int64_t sweeps = 50;
-  int64_t trajectories = 100;
+  int64_t sweeps = generate::kIsingSweeps.default_value;
+  int64_t trajectories = generate::kPhi4Trajectories.default_value;
   generate::GrayScottOptions reaction;
   base::Path fonts;
   generate::GlyphClass glyph_class = generate::GlyphClass::code_point;
   std::string characters;
 };
 
-struct SideLimits {
-  int64_t least;
-  int64_t most;
-  std::size_t most_axes;
-  int64_t channels;
-};
+NumberRange limits_of(const generate::Coupling& coupling) { return {coupling.least, coupling.most}; }
+IntegerRange limits_of(const generate::Count& count) { return {count.least, count.most}; }
 
 /// "64" is a square, "64x128" a height and a width, "32x64x64" a volume, depth first.
-std::vector<int64_t> grid_of(const Arguments& arguments, const SideLimits& limits) {
+std::vector<int64_t> grid_of(const Arguments& arguments, const generate::GridLimits& limits) {
   std::vector<int64_t> sides = sides_of("--size", arguments.size, limits.most);
   if (sides.size() == 1) sides.push_back(sides.front());
-  if (sides.size() > limits.most_axes) {
-    throw ConfigError("--size {}: {} sides, wanted {}", arguments.size, sides.size(),
-                      limits.most_axes == 2 ? "height and width" : "height and width, or depth, height and width");
-  }
-  int64_t elements = limits.channels;
-  for (const int64_t side : sides) {
-    if (side < limits.least || side > limits.most) {
-      throw ConfigError("--size {}: a side of {}, wanted {} to {}", arguments.size, side, limits.least, limits.most);
-    }
-    elements *= side;
-    if (elements > kMostElements) {
-      throw ConfigError("--size {}: more than {} numbers in a sample", arguments.size, kMostElements);
-    }
-  }
+  generate::expect_grid(sides, limits, arguments.size);
   return sides;
 }
 
 /// The values of an option --NAME for a coupling.
 std::vector<double> values_of(const generate::Coupling& coupling, const std::string& text) {
   const std::string option = fmt::format("--{}", coupling.name);
-  std::vector<double> numbers = read_numbers(option, text, {coupling.least, coupling.most});
-  if (numbers.size() > kMostCouplings) throw ConfigError("{}: more than {} values", option, kMostCouplings);
-  return numbers;
+  return generate::checked_values(read_numbers(option, text, limits_of(coupling)), coupling);
 }
 
 /// Where neither is given, the default coupling alone.
@@ -122,17 +101,14 @@ std::vector<double> ising_betas(const Arguments& arguments) {
 
 std::unique_ptr<Generator> make_phi4(const Arguments& arguments) {
   std::vector<double> masses = values_of(generate::kPhi4MassSquared, arguments.mass_squared);
-  if (arguments.lambda == 0.0 && std::ranges::min(masses) < 1e-6) {
-    throw ConfigError("--mass-squared {}: the free field (--lambda 0) wants values of at least 1e-6",
-                      arguments.mass_squared);
-  }
-  return std::make_unique<generate::Phi4>(grid_of(arguments, {3, 4096, 3, 1}), std::move(masses), arguments.lambda,
-                                          arguments.trajectories, arguments.set.seed);
+  generate::expect_masses(masses, arguments.lambda, arguments.mass_squared);
+  return std::make_unique<generate::Phi4>(grid_of(arguments, generate::Phi4::kGrid), std::move(masses),
+                                          arguments.lambda, arguments.trajectories, arguments.set.seed);
 }
 
 /// All glyphs, unless a count is given.
 std::unique_ptr<Generator> make_glyphs(Context& context, Arguments& arguments) {
-  const std::vector<int64_t> sides = grid_of(arguments, {8, 512, 2, 1});
+  const std::vector<int64_t> sides = grid_of(arguments, generate::Glyphs::kGrid);
   auto glyphs = std::make_unique<generate::Glyphs>(context.files, arguments.fonts, sides[0], sides[1],
                                                    arguments.glyph_class, arguments.characters, arguments.set.seed);
   arguments.set.count = arguments.count.value_or(glyphs->available());
@@ -212,7 +188,7 @@ void declare_grf(const Subcommand& generate, Command& command) {
   const auto arguments = std::make_shared<Arguments>();
   declare_kind(generate, command, "grf", "Periodic Gaussian random fields of a power-law spectrum", arguments,
                [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
-                 return std::make_unique<generate::GaussianField>(grid_of(a, {2, 16384, 3, 1}),
+                 return std::make_unique<generate::GaussianField>(grid_of(a, generate::GaussianField::kGrid),
                                                                   values_of(generate::kGrfSlope, a.slope), a.set.seed);
                })
       .add("--slope", &arguments->slope,
@@ -225,13 +201,14 @@ void declare_ising(const Subcommand& generate, Command& command) {
   const Subcommand ising = declare_kind(
       generate, command, "ising", "The Ising model by Wolff clusters: uint8 images of 0 (spin -1) and 255 (spin 1)",
       arguments, [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
-        return std::make_unique<generate::Ising>(grid_of(a, {3, 16384, 3, 1}), ising_betas(a), a.sweeps, a.set.seed);
+        return std::make_unique<generate::Ising>(grid_of(a, generate::Ising::kGrid), ising_betas(a), a.sweeps,
+                                                 a.set.seed);
       });
   ising.add("--beta", &arguments->beta,
             "Coupling J / kT, 0 to 10; several, as in 0.3,0.44, make classes; critical on squares if not given");
   ising.add("--temperature", &arguments->temperature, "kT / J in its place");
   ising.add("--sweeps", &arguments->sweeps, "Spins that a sample's chain turns, per spin of the lattice")
-      .accept(IntegerRange{2, 1000000})
+      .accept(limits_of(generate::kIsingSweeps))
       .show_default();
 }
 
@@ -244,17 +221,17 @@ void declare_phi4(const Subcommand& generate, Command& command) {
            "m² of the action's m² / 2 phi², -20 to 20; several, as in -0.5,0.5, make classes")
       .show_default();
   phi4.add("--lambda", &arguments->lambda, "Coupling of the action's lambda phi^4")
-      .accept(NumberRange{0.0, 10.0})
+      .accept(limits_of(generate::kPhi4Lambda))
       .show_default();
   phi4.add("--trajectories", &arguments->trajectories, "Trajectories of mean length 1 in a sample's chain")
-      .accept(IntegerRange{1, 1000000})
+      .accept(limits_of(generate::kPhi4Trajectories))
       .show_default();
 }
 
 template <typename Theory>
-std::unique_ptr<Generator> make_gauge(const Arguments& arguments, const generate::Coupling& beta, int64_t channels) {
-  return std::make_unique<Theory>(grid_of(arguments, {2, 4096, 2, channels}), values_of(beta, arguments.beta),
-                                  arguments.gauge, arguments.set.seed);
+std::unique_ptr<Generator> make_gauge(const Arguments& arguments, const generate::Coupling& beta) {
+  return std::make_unique<Theory>(grid_of(arguments, Theory::kGrid), values_of(beta, arguments.beta), arguments.gauge,
+                                  arguments.set.seed);
 }
 
 Subcommand declare_gauge(const Subcommand& generate, Command& command, const std::string& name, const std::string& help,
@@ -277,8 +254,8 @@ void declare_u1(const Subcommand& generate, Command& command) {
                 generate::kU1Beta, arguments,
                 [](Context& /*context*/, Arguments& a) {
                   const bool vectors = a.links == Links::vectors;
-                  return vectors ? make_gauge<generate::U1Vectors>(a, generate::kU1Beta, 4)
-                                 : make_gauge<generate::U1>(a, generate::kU1Beta, 2);
+                  return vectors ? make_gauge<generate::U1Vectors>(a, generate::kU1Beta)
+                                 : make_gauge<generate::U1>(a, generate::kU1Beta);
                 })
       .add("--links", &arguments->links, "How links are stored: as angles, or as vectors of cosine and sine")
       .show_default();
@@ -287,7 +264,7 @@ void declare_u1(const Subcommand& generate, Command& command) {
 void declare_su2(const Subcommand& generate, Command& command) {
   declare_gauge(generate, command, "su2", "SU(2) gauge theory in two dimensions: unit quaternions of both links",
                 generate::kSu2Beta, std::make_shared<Arguments>(),
-                [](Context& /*context*/, Arguments& a) { return make_gauge<generate::Su2>(a, generate::kSu2Beta, 8); });
+                [](Context& /*context*/, Arguments& a) { return make_gauge<generate::Su2>(a, generate::kSu2Beta); });
 }
 
 void declare_gray_scott(const Subcommand& generate, Command& command) {
@@ -296,16 +273,24 @@ void declare_gray_scott(const Subcommand& generate, Command& command) {
   const Subcommand kind =
       declare_kind(generate, command, "gray-scott", "Patterns of the Gray-Scott reaction: concentrations u and v",
                    arguments, [](Context& /*context*/, Arguments& a) -> std::unique_ptr<Generator> {
-                     a.reaction.sides = grid_of(a, {3, 4096, 3, 2});
+                     a.reaction.sides = grid_of(a, generate::GrayScott::kGrid);
                      return std::make_unique<generate::GrayScott>(a.reaction, a.set.seed);
                    });
-  kind.add("--feed", &reaction.feed, "Rate at which u is fed").accept(NumberRange{0.0, 0.2}).show_default();
-  kind.add("--kill", &reaction.kill, "Rate at which v is removed, beside the feed")
-      .accept(NumberRange{0.0, 0.2})
+  kind.add("--feed", &reaction.feed, "Rate at which u is fed")
+      .accept(limits_of(generate::kGrayScottFeed))
       .show_default();
-  kind.add("--diffusion-u", &reaction.diffusion_u, "Diffusion of u").accept(NumberRange{0.0, 0.25}).show_default();
-  kind.add("--diffusion-v", &reaction.diffusion_v, "Diffusion of v").accept(NumberRange{0.0, 0.25}).show_default();
-  kind.add("--steps", &reaction.steps, "Euler's steps of time 1").accept(IntegerRange{0, 10000000}).show_default();
+  kind.add("--kill", &reaction.kill, "Rate at which v is removed, beside the feed")
+      .accept(limits_of(generate::kGrayScottKill))
+      .show_default();
+  kind.add("--diffusion-u", &reaction.diffusion_u, "Diffusion of u")
+      .accept(limits_of(generate::kGrayScottDiffusionU))
+      .show_default();
+  kind.add("--diffusion-v", &reaction.diffusion_v, "Diffusion of v")
+      .accept(limits_of(generate::kGrayScottDiffusionV))
+      .show_default();
+  kind.add("--steps", &reaction.steps, "Euler's steps of time 1")
+      .accept(limits_of(generate::kGrayScottSteps))
+      .show_default();
 }
 
 void declare_glyphs(const Subcommand& generate, Command& command) {

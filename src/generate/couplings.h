@@ -1,6 +1,8 @@
-// The couplings of theories: options of `ddpm data generate` and parts of `ddpm eval fields --exact`.
+// The couplings of theories, and how long their chains are: options of `ddpm data generate` and parts of `ddpm eval
+// fields --exact`.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace ddpm::generate {
@@ -21,5 +23,21 @@ inline constexpr Coupling kPhi4MassSquared = {"mass-squared", -20.0, 20.0, 0.1};
 inline constexpr Coupling kPhi4Lambda = {"lambda", 0.0, 10.0, 0.1};
 inline constexpr Coupling kU1Beta = {"beta", 0.0, 100.0, 1.0};
 inline constexpr Coupling kSu2Beta = {"beta", 0.0, 100.0, 2.0};
+inline constexpr Coupling kGrayScottFeed = {"feed", 0.0, 0.2, 0.04};
+inline constexpr Coupling kGrayScottKill = {"kill", 0.0, 0.2, 0.06};
+inline constexpr Coupling kGrayScottDiffusionU = {"diffusion-u", 0.0, 0.25, 0.16};
+inline constexpr Coupling kGrayScottDiffusionV = {"diffusion-v", 0.0, 0.25, 0.08};
+
+/// A number of steps, likewise.
+struct Count {
+  std::string_view name;
+  int64_t least;
+  int64_t most;
+  int64_t default_value;
+};
+
+inline constexpr Count kIsingSweeps = {"sweeps", 2, 1'000'000, 50};
+inline constexpr Count kPhi4Trajectories = {"trajectories", 1, 1'000'000, 100};
+inline constexpr Count kGrayScottSteps = {"steps", 0, 10'000'000, 5000};
 
 }  // namespace ddpm::generate

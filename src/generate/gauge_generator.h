@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/named.h"
 #include "generate/generator.h"
 #include "generate/landau_gauge.h"
+#include "generate/limits.h"
 #include "generate/torus_links.h"
 
 namespace ddpm::generate {
@@ -24,14 +26,21 @@ enum class Gauge : uint8_t {
 constexpr auto names_of(Gauge /*type*/) { return std::to_array<std::string_view>({"random", "landau"}); }
 
 /// Beside what torus_links.h and landau_gauge.h ask of it, a group has kKind, its name on the command line; a
-/// constructor from beta; variables(), those of both links; and numbers(element), the values that are stored of a link.
+/// constructor from beta; kBeta, the betas that it takes; variables(), those of both links; and numbers(element), the
+/// values that are stored of a link.
 /// Where links can be stored in several ways, kLinks names the one that is not the usual one.
 template <typename Group>
 class GaugeGenerator final : public CoupledGenerator {
  public:
+  using Element = typename Group::Element;
+  using Numbers = decltype(Group::numbers(std::declval<Element>()));
+  static constexpr GridLimits kGrid = {
+      .least = 2, .most = 4096, .most_axes = 2, .channels = 2 * static_cast<int64_t>(std::tuple_size_v<Numbers>)};
+
+  /// `sides`: height and width. Throws ConfigError for a grid outside kGrid, and for betas outside those of the group.
   GaugeGenerator(std::vector<int64_t> sides, std::vector<double> betas, Gauge gauge, uint64_t seed)
-      : CoupledGenerator({"beta", std::move(betas)}),
-        sides_(std::move(sides)),
+      : CoupledGenerator({"beta", checked_values(std::move(betas), Group::kBeta)}),
+        sides_(checked_grid(std::move(sides), kGrid)),
         gauge_(gauge),
         seed_(seed),
         torus_(sides_[0], sides_[1]) {

@@ -55,8 +55,8 @@ std::vector<double> power_law(const std::vector<int64_t>& sides, double slope) {
 }
 
 GaussianField::GaussianField(std::vector<int64_t> sides, std::vector<double> slopes, uint64_t seed)
-    : CoupledGenerator({"slope", std::move(slopes)}),
-      sides_(std::move(sides)),
+    : CoupledGenerator({"slope", checked_values(std::move(slopes), kGrfSlope)}),
+      sides_(checked_grid(std::move(sides), kGrid)),
       seed_(seed),
       fourier_(sizes(sides_)),
       normals_(2 * fourier_.half_size()),

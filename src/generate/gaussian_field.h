@@ -9,6 +9,7 @@
 
 #include "base/fft.h"
 #include "generate/generator.h"
+#include "generate/limits.h"
 
 namespace ddpm::generate {
 
@@ -17,7 +18,10 @@ std::vector<double> power_law(const std::vector<int64_t>& sides, double slope);
 
 class GaussianField final : public CoupledGenerator {
  public:
-  /// `sides`: height and width, of volumes the depth before.
+  static constexpr GridLimits kGrid = {.least = 2, .most = 16384, .most_axes = 3, .channels = 1};
+
+  /// `sides`: height and width, of volumes the depth before. Throws ConfigError for a grid outside kGrid, and for
+  /// slopes outside kGrfSlope.
   GaussianField(std::vector<int64_t> sides, std::vector<double> slopes, uint64_t seed);
 
   [[nodiscard]] data::Field image_field() const override;

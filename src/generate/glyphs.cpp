@@ -18,7 +18,7 @@ namespace ddpm::generate {
 
 Glyphs::Glyphs(const base::FileSystem& files, const base::Path& folder, int64_t height, int64_t width,
                GlyphClass classes, std::string characters, uint64_t seed)
-    : height_(height),
+    : height_(checked_grid({height, width}, kGrid).front()),
       width_(width),
       classes_(classes),
       characters_(std::move(characters)),

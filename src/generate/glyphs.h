@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "generate/generator.h"
 #include "generate/glyph_fonts.h"
+#include "generate/limits.h"
 
 namespace ddpm::generate {
 
@@ -20,8 +21,10 @@ constexpr auto names_of(GlyphClass /*type*/) { return std::to_array<std::string_
 
 class Glyphs final : public Generator {
  public:
+  static constexpr GridLimits kGrid = {.least = 8, .most = 512, .most_axes = 2, .channels = 1};
+
   /// See GlyphFonts for the fonts, and code_points_of() for the characters, "" for all. The seed decides about the
-  /// order of the glyphs.
+  /// order of the glyphs. Throws ConfigError for a grid outside kGrid, and where no glyph fits.
   Glyphs(const base::FileSystem& files, const base::Path& folder, int64_t height, int64_t width, GlyphClass classes,
          std::string characters, uint64_t seed);
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "base/pulse.h"
 #include "base/random.h"
@@ -63,16 +65,26 @@ DDPM_VECTOR_CLONES void volume_line(const Species& u, const Species& v, const Ra
   update_line<4>(u, v, rates, n);
 }
 
-}  // namespace
-
-GrayScott::GrayScott(GrayScottOptions options, uint64_t seed) : options_(std::move(options)), seed_(seed) {
-  const double most = 0.5 / static_cast<double>(options_.sides.size());
-  for (const auto& [name, value] : {std::pair("u", options_.diffusion_u), std::pair("v", options_.diffusion_v)}) {
+void expect_reaction(const GrayScottOptions& options) {
+  expect_value(options.feed, kGrayScottFeed);
+  expect_value(options.kill, kGrayScottKill);
+  expect_number(options.steps, kGrayScottSteps);
+  const double most = 0.5 / static_cast<double>(options.sides.size());
+  for (const auto& [coupling, value] :
+       {std::pair(kGrayScottDiffusionU, options.diffusion_u), std::pair(kGrayScottDiffusionV, options.diffusion_v)}) {
+    expect_value(value, coupling);
     if (value > most) {
-      throw base::ConfigError("--diffusion-{} {}: the steps of time 1 would not be stable, wanted at most {:.4g}", name,
+      throw base::ConfigError("--{} {}: the steps of time 1 would not be stable, wanted at most {:.4g}", coupling.name,
                               value, most);
     }
   }
+}
+
+}  // namespace
+
+GrayScott::GrayScott(GrayScottOptions options, uint64_t seed) : options_(std::move(options)), seed_(seed) {
+  expect_grid(options_.sides, kGrid, fmt::format("{}", fmt::join(options_.sides, "x")));
+  expect_reaction(options_);
   for (const int64_t side : options_.sides) pixels_ *= static_cast<std::size_t>(side);
   for (auto* values : {&u_, &v_, &next_u_, &next_v_}) values->resize(pixels_);
   noise_.resize(2 * pixels_);

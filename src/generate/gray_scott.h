@@ -6,22 +6,26 @@
 #pragma once
 
 #include "generate/generator.h"
+#include "generate/limits.h"
 #include "generate/periodic_lattice.h"
 
 namespace ddpm::generate {
 
 struct GrayScottOptions {
   std::vector<int64_t> sides;  ///< height and width, of volumes the depth before, each at least 3
-  double feed = 0.04;
-  double kill = 0.06;
-  double diffusion_u = 0.16;
-  double diffusion_v = 0.08;
-  int64_t steps = 5000;
+  double feed = kGrayScottFeed.default_value;
+  double kill = kGrayScottKill.default_value;
+  double diffusion_u = kGrayScottDiffusionU.default_value;
+  double diffusion_v = kGrayScottDiffusionV.default_value;
+  int64_t steps = kGrayScottSteps.default_value;
 };
 
 class GrayScott final : public Generator {
  public:
-  /// Throws ConfigError when the steps are not stable: Du and Dv are at most 1 / (2 axes).
+  static constexpr GridLimits kGrid = {.least = 3, .most = 4096, .most_axes = 3, .channels = 2};
+
+  /// Throws ConfigError for a grid outside kGrid, for what generate/couplings.h does not allow, and when the steps are
+  /// not stable: Du and Dv are at most 1 / (2 axes).
   GrayScott(GrayScottOptions options, uint64_t seed);
 
   [[nodiscard]] data::Field image_field() const override;

@@ -16,12 +16,14 @@ double critical_beta(std::size_t dimensions) { return dimensions == 2 ? 0.440686
 }  // namespace
 
 Ising::Ising(std::vector<int64_t> sides, std::vector<double> betas, int64_t sweeps, uint64_t seed)
-    : CoupledGenerator({"beta", std::move(betas)}),
-      sides_(std::move(sides)),
+    : CoupledGenerator({"beta", checked_values(std::move(betas), kIsingBeta)}),
+      sides_(checked_grid(std::move(sides), kGrid)),
       sweeps_(sweeps),
       seed_(seed),
       lattice_(sides_),
-      spins_(lattice_.sites()) {}
+      spins_(lattice_.sites()) {
+  expect_number(sweeps, kIsingSweeps);
+}
 
 /// Uint8 is shown to models as x / 127.5 - 1: 0 is spin -1, 255 is spin 1.
 data::Field Ising::image_field() const {

@@ -119,6 +119,12 @@ GeneratedSet make_set(comm::Communicator& comm, base::FileSystem& files, const S
   SetOptions plain = options;
   plain.output = base::plain_path(options.output);
   comm::agree(comm, [&] {
+    if (plain.count < 1 || plain.count > kMostSamples) {
+      throw base::ConfigError("--count {}: wanted 1 to {}", plain.count, kMostSamples);
+    }
+    if (plain.shards < 1 || plain.shards > data::kMostShards) {
+      throw base::ConfigError("--shards {}: wanted 1 to {}", plain.shards, data::kMostShards);
+    }
     data::expect_alignment(plain.alignment);
     data::GrowingFolder::expect_name(plain.output);
   });

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "base/pulse.h"
 #include "base/random.h"
@@ -21,7 +23,19 @@ constexpr int kWantedOfThem = 30;
 /// Steps to try, each about 1.4 times as many as those before.
 constexpr auto kSteps = std::to_array({4, 6, 8, 11, 16, 22, 32, 45, 64, 90, 128, 180, 256});
 
+std::vector<double> checked_masses(std::vector<double> masses_squared, double lambda) {
+  expect_values(masses_squared, kPhi4MassSquared);
+  expect_value(lambda, kPhi4Lambda);
+  expect_masses(masses_squared, lambda, fmt::format("{}", fmt::join(masses_squared, ",")));
+  return masses_squared;
+}
+
 }  // namespace
+
+void expect_masses(const std::vector<double>& masses_squared, double lambda, const std::string& given) {
+  if (lambda > 0.0 || std::ranges::min(masses_squared) >= 1e-6) return;
+  throw base::ConfigError("--mass-squared {}: the free field (--lambda 0) wants values of at least 1e-6", given);
+}
 
 /// The random numbers of a chain, beside the field itself.
 struct Phi4::Chain {
@@ -39,8 +53,8 @@ struct Phi4::Chain {
 
 Phi4::Phi4(std::vector<int64_t> sides, std::vector<double> masses_squared, double lambda, int64_t trajectories,
            uint64_t seed)
-    : CoupledGenerator({"mass_squared", std::move(masses_squared)}),
-      sides_(std::move(sides)),
+    : CoupledGenerator({"mass_squared", checked_masses(std::move(masses_squared), lambda)}),
+      sides_(checked_grid(std::move(sides), kGrid)),
       lambda_(lambda),
       trajectories_(trajectories),
       seed_(seed),
@@ -49,6 +63,7 @@ Phi4::Phi4(std::vector<int64_t> sides, std::vector<double> masses_squared, doubl
       before_(lattice_.sites()),
       momentum_(lattice_.sites()),
       normals_(lattice_.sites()) {
+  expect_number(trajectories, kPhi4Trajectories);
   for (const double mass_squared : couplings().values) {
     actions_.emplace_back(sides_, mass_squared, lambda_);
     steps_.push_back(tune(actions_.back()));

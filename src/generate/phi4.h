@@ -7,6 +7,7 @@
 #pragma once
 
 #include "generate/generator.h"
+#include "generate/limits.h"
 #include "generate/periodic_lattice.h"
 
 namespace ddpm::generate {
@@ -32,10 +33,17 @@ class Phi4Action {
   double lambda_;
 };
 
+/// Throws ConfigError for masses that the free field, of lambda = 0, cannot have: it wants m² of at least 1e-6.
+/// `given`: what the user wrote for them.
+void expect_masses(const std::vector<double>& masses_squared, double lambda, const std::string& given);
+
 class Phi4 final : public CoupledGenerator {
  public:
+  static constexpr GridLimits kGrid = {.least = 3, .most = 4096, .most_axes = 3, .channels = 1};
+
   /// `sides`: height and width, of volumes the depth before, each at least 3; lambda >= 0, and above 0 unless all
-  /// masses are. `trajectories` of the mean length 1 for each sample.
+  /// masses are. `trajectories` of the mean length 1 for each sample. Throws ConfigError for a grid outside kGrid, for
+  /// what generate/couplings.h does not allow, and as expect_masses().
   Phi4(std::vector<int64_t> sides, std::vector<double> masses_squared, double lambda, int64_t trajectories,
        uint64_t seed);
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "generate/couplings.h"
 #include "generate/gauge_generator.h"
 
 namespace ddpm::generate {
@@ -21,6 +22,7 @@ class Su2Group {
   };
 
   static constexpr const char* kKind = "su2";
+  static constexpr Coupling kBeta = kSu2Beta;
   /// w, x, y and z of both links.
   static std::vector<data::Variable> variables();
   /// These four, of length 1: rounding adds up along the torus.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "generate/couplings.h"
 #include "generate/gauge_generator.h"
 
 namespace ddpm::generate {
@@ -20,6 +21,7 @@ class U1Group {
   };
 
   static constexpr const char* kKind = "u1";
+  static constexpr Coupling kBeta = kU1Beta;
   /// The angles of both links.
   static std::vector<data::Variable> variables();
   /// The angle, from -pi to pi.
