@@ -248,7 +248,7 @@ std::vector<std::vector<Column>> columns_of(const LossSide& a, const LossSide& b
   return columns;
 }
 
-/// The same column of every model, as the two sides of a comparison.
+/// One column of every model, as the two sides of a comparison.
 std::array<Side, 2> sides_of(const std::vector<std::vector<Column>>& columns, const std::vector<std::size_t>& places,
                              std::size_t of_a) {
   std::array sides = {Side{.sets = {}}, Side{.sets = {}, .sign = -1.0}};

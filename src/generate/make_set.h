@@ -32,8 +32,8 @@ struct GeneratedSet {
 
 /// Collective; the same result on every rank. Beside the shards the folder gets generate.json: the generator's
 /// description, seed and count. `progress` is told of samples of all ranks, as far as this rank can tell from its own
-/// share. Throws ConfigError for a count or shards outside their range and for an output that is not a name, OutputError
-/// when the output exists, another job fills it, or writing fails; then no output appears.
+/// share. Throws ConfigError for a count or shards outside their range and for an output that is not a name,
+/// OutputError when the output exists, another job fills it, or writing fails; then no output appears.
 GeneratedSet make_set(comm::Communicator& comm, base::FileSystem& files, const SetOptions& options,
                       Generator& generator, const base::ProgressReport& progress = {});
 

@@ -9,6 +9,9 @@
 
 namespace ddpm::interop {
 
+/// The words of every card that say who wrote it: interop/own_export.h looks for them.
+inline constexpr std::string_view kCardSign = "trained with ddpm";
+
 /// One line of text that ends no heading and no cell of a table early: control characters and | are spaces.
 std::string one_line(std::string text);
 /// The first heading.

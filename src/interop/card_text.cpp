@@ -87,7 +87,7 @@ std::string training_text(const ModelCard& card, at::ScalarType dtype) {
 }
 
 std::string head_text(const ModelCard& card, std::string_view kind) {
-  std::string text = fmt::format("# {}\n\n{}, trained with ddpm{}{}.\n\n", title_of(card), kind,
+  std::string text = fmt::format("# {}\n\n{}, {}{}{}.\n\n", title_of(card), kind, kCardSign,
                                  card.program_version.empty() ? "" : " ", card.program_version);
   if (!card.stated.authors.empty()) {
     text += fmt::format("By {}.\n\n", one_line(fmt::format("{}", fmt::join(card.stated.authors, ", "))));

@@ -136,7 +136,7 @@ std::optional<SchedulerFile> read_scheduler(const base::Path& folder) {
 }
 
 std::vector<std::string> read_class_names(const base::Path& folder) {
-  const base::Path file = pipeline_folder(folder) / "class_names.json";
+  const base::Path file = pipeline_folder(folder) / kClassNamesName;
   if (!base::is_there(file)) return {};
   return base::to_texts(read_json(file), file.string());
 }

@@ -95,10 +95,10 @@ void write_parts(base::FileSystem& files, const base::Path& folder, const Writte
   base::write_new_file(files, scheduler / kSchedulerConfigName, model.scheduler.text);
   write_json(files, folder / kNormalizationName, model.normalization);
   const std::vector<std::string>& names = model.card.class_names;
-  if (!names.empty()) write_json(files, folder / "class_names.json", base::OrderedJson(names));
+  if (!names.empty()) write_json(files, folder / kClassNamesName, base::OrderedJson(names));
   const std::string script = export_script(model);
-  if (!script.empty()) base::write_new_file(files, folder / "export.py", script);
-  base::write_new_file(files, folder / "README.md", model_card_text(model));
+  if (!script.empty()) base::write_new_file(files, folder / kExportScriptName, script);
+  base::write_new_file(files, folder / kCardName, model_card_text(model));
   if (model.mean != nullptr) write_parts(files, folder / kMeanFolder, *model.mean);
   for (const base::Path& filled : {unet, scheduler, folder}) files.sync_directory(filled);
 }

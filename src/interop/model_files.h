@@ -1,4 +1,5 @@
-// Names in the folder of a diffusers pipeline, beside checkpoint::kModelIndexName, and how its JSON files are read.
+// Names in the folder of a diffusers pipeline, beside checkpoint::kModelIndexName, and in that of a PEFT adapter, and how
+// their JSON files are read.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,12 @@ inline constexpr const char* kUNetConfigName = "config.json";
 inline constexpr const char* kWeightsName = "diffusion_pytorch_model.safetensors";
 inline constexpr const char* kSchedulerFolder = "scheduler";
 inline constexpr const char* kSchedulerConfigName = "scheduler_config.json";
+/// The model card, which adapters have, too.
+inline constexpr const char* kCardName = "README.md";
+/// An array: the names of classes 0, 1, ...
+inline constexpr const char* kClassNamesName = "class_names.json";
+/// Makes a torch.export program of the model.
+inline constexpr const char* kExportScriptName = "export.py";
 
 /// Most bytes of a JSON file; far above any configuration or index.
 inline constexpr uint64_t kMostJsonBytes = uint64_t{16} << 20U;

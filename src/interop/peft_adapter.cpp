@@ -6,6 +6,7 @@
 #include "interop/card_parts.h"
 #include "interop/card_text.h"
 #include "interop/diffusers_writer.h"
+#include "interop/model_files.h"
 #include "interop/peft_config.h"
 #include "nn/unet2d.h"
 
@@ -39,7 +40,7 @@ void write_peft_adapter(base::FileSystem& files, const base::Path& directory, co
     files.create_directory(folder);
     base::write_new_file(files, folder / kAdapterConfig, adapter_config(adapter).dump(2) + "\n");
     write_weights(files, folder / kAdapterWeights, weights, adapter.dtype);
-    base::write_new_file(files, folder / "README.md", adapter_card_text(adapter));
+    base::write_new_file(files, folder / kCardName, adapter_card_text(adapter));
     files.sync_directory(folder);
   });
 }

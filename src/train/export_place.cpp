@@ -1,55 +1,26 @@
 #include "train/export_place.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <set>
-#include <span>
-#include <string>
 
 #include "base/error.h"
 #include "base/input_file.h"
-#include "checkpoint/run_files.h"
-#include "interop/diffusers_reader.h"
-#include "interop/model_files.h"
-#include "interop/network_writer.h"
-#include "interop/peft_config.h"
-#include "interop/written_model.h"
+#include "base/named.h"
+#include "interop/own_export.h"
 
 namespace ddpm::train {
 namespace {
 
-/// The first bytes of a file, and nothing of anything else.
-std::string beginning_of(const base::Path& path) {
-  constexpr std::size_t kBytes = 65536;
-  if (base::kind_of(path) != base::FileKind::regular) return {};
-  std::string seen(kBytes, '\0');
-  seen.resize(base::InputFile(path).read_up_to(0, std::as_writable_bytes(std::span(seen))));
-  return seen;
-}
-
-/// Whether a folder holds `needed`, and nothing but the names `known`.
-bool holds_only(const base::FileSystem& files, const base::Path& folder, const std::set<std::string>& needed,
-                const std::set<std::string>& known) {
-  return std::ranges::all_of(needed, [&](const std::string& name) { return files.exists(folder / name); }) &&
-         std::ranges::all_of(files.list(folder), [&](const std::string& name) { return known.contains(name); });
-}
-
-/// Whether what lies at `output` is an earlier export of the format: what other programs write looks alike.
+/// Whether what lies at `output` is an earlier export of the format.
 bool is_export(const base::FileSystem& files, ExportFormat format, const base::Path& output) {
   switch (format) {
     case ExportFormat::diffusers:
-      return holds_only(
-          files, output, {checkpoint::kModelIndexName, interop::kNormalizationName},
-          {"README.md", "__pycache__", "class_names.json", "export.py", "field_unet.py", interop::kMeanFolder,
-           checkpoint::kModelIndexName, interop::kNormalizationName, interop::kSchedulerFolder, interop::kUNetFolder});
+      return interop::is_own_model_folder(files, output);
     case ExportFormat::peft:
-      return holds_only(files, output, {interop::kAdapterConfig, "README.md"},
-                        {"README.md", interop::kAdapterConfig, interop::kAdapterWeights}) &&
-             beginning_of(output / "README.md").find("trained with ddpm") != std::string::npos;
+      return interop::is_own_adapter_folder(files, output);
     case ExportFormat::torchscript:
-      return beginning_of(output).find(std::string("/extra/") + interop::kProducer) != std::string::npos;
-    case ExportFormat::onnx:  // after ir_version, producer_name
-      return beginning_of(output).find(std::string("\x12\x04") + interop::kProducer) == 2;
+      return interop::is_own_torchscript(output);
+    case ExportFormat::onnx:
+      return interop::is_own_onnx(output);
   }
   throw base::InternalError("export format {}", static_cast<int>(format));
 }
