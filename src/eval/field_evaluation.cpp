@@ -162,7 +162,7 @@ void study_theory(comm::Communicator& comm, Sets& sets, const std::vector<Ensemb
   }
   const int64_t members = std::ranges::max_element(ensembles, {}, &Ensembles::members)->members;
   std::vector<Row> rows = theory.rows();
-  // Those of a condition may be as good as independent of each other, but are not better than that.
+  // The members of a condition may be as good as independent of each other, but are not better than that.
   for (Row& row : rows) row.unit_deviation /= std::sqrt(static_cast<double>(members));
   comm::agree(comm, [&] { estimate_into(result, evidence, rows); });
 }

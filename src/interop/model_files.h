@@ -1,5 +1,5 @@
-// Names in the folder of a diffusers pipeline, beside checkpoint::kModelIndexName, and in that of a PEFT adapter, and how
-// their JSON files are read.
+// Names in the folder of a diffusers pipeline, beside checkpoint::kModelIndexName, and in that of a PEFT adapter, and
+// how their JSON files are read.
 #pragma once
 
 #include <cstdint>
