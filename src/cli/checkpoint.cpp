@@ -179,7 +179,7 @@ void run_reshard(Context& context, const ReshardArguments& arguments) {
   const auto found = place.checkpoint ? std::optional(source.open(*place.checkpoint)) : source.find();
   take_umask(context, place.run / checkpoint::kConfigName);
   comm::do_on_root(world, [&] {
-    if (!found) throw base::OutputError("{} has no checkpoint yet", arguments.path);
+    if (!found) run::refuse_without_checkpoint(arguments.path);
   });
   context.enter("writing the shards");
   const auto saved =

@@ -15,7 +15,6 @@
 #include "cli/sample_noise.h"
 #include "cli/sample_output.h"
 #include "cli/sample_tiles.h"
-#include "cli/sample_to_dataset.h"
 #include "cli/sides.h"
 #include "comm/collectives.h"
 #include "data/growing_folder.h"
@@ -23,6 +22,7 @@
 #include "denoise/class_label.h"
 #include "denoise/load_model.h"
 #include "denoise/sample_dataset.h"
+#include "denoise/sample_to_dataset.h"
 #include "denoise/sampling.h"
 #include "denoise/stored_images.h"
 #include "device/choose_device.h"
@@ -221,8 +221,9 @@ void draw(SampleArguments& options, denoise::LoadedModel& model, const denoise::
                      base::counted(*options.sampling.overlap, "pixel"));
   }
   if (options.makes_dataset()) {
-    sample_to_dataset({model, drawn, inputs, options.sampling, options.output, options.result.denormalize, settings},
-                      context);
+    context.enter("making the images");
+    denoise::sample_to_dataset(
+        {model, drawn, inputs, options.sampling, options.output, options.result.denormalize, settings}, context);
   } else {
     write_images(options, drawn, tiles.mesh(), output.get(), context);
   }

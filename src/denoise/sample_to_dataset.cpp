@@ -1,4 +1,4 @@
-#include "cli/sample_to_dataset.h"
+#include "denoise/sample_to_dataset.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,12 +11,12 @@
 #include "denoise/sample_dataset.h"
 #include "denoise/stored_images.h"
 
-namespace ddpm::cli {
+namespace ddpm::denoise {
 namespace {
 
 /// What samples are pushed away from: a weak model, or the model itself without what its training left out.
 std::string guidance_of(const DatasetJob& job) {
-  if (job.options.weak != nullptr) return denoise::digest_of_weights(*job.options.weak);
+  if (job.options.weak != nullptr) return digest_of_weights(*job.options.weak);
   if (!job.options.guidance_scale) return "";
   const auto text = [](const std::optional<double>& dropout) {
     return dropout ? fmt::format("{}", *dropout) : "unknown";
@@ -26,7 +26,7 @@ std::string guidance_of(const DatasetJob& job) {
 }
 
 /// The mask that belongs to the model, by its digest.
-std::string digest_of_mask(const denoise::ImageRecord& image) {
+std::string digest_of_mask(const ImageRecord& image) {
   return image.mask.empty() ? "" : fmt::format(" mask {}", base::sha256_hex(image.mask.to_json().dump()));
 }
 
@@ -36,7 +36,7 @@ std::string identity_of(const DatasetJob& job) {
   return fmt::format(
       "{}\nmodel {}\nimages {}{} {}\nscheduler {}\nsampler {} {} {} {} {}\nseed {}\nguidance {} {}\ninputs {}\n"
       "stored {}\n",
-      job.settings, denoise::digest_of_weights(job.model), job.model.image.normalization_json().dump(),
+      job.settings, digest_of_weights(job.model), job.model.image.normalization_json().dump(),
       digest_of_mask(job.model.image), fmt::join(job.model.image.class_names, "\n"), job.model.scheduler.dump(),
       base::name_of(s.scheduler), s.steps, s.eta, s.churn, s.karras_sigmas, job.options.seed,
       job.options.guidance_scale.value_or(1.0), guidance_of(job), job.inputs.identity(job.options.count),
@@ -52,14 +52,14 @@ std::vector<std::string> names_of_labels(const DatasetJob& job) {
   return names;
 }
 
-denoise::SampleDataset describe(const DatasetJob& job) {
+SampleDataset describe(const DatasetJob& job) {
   const nn::UNet2DConfig& unet = job.model.unet->config();
-  denoise::SampleDataset set{.output = base::plain_path(job.output),
-                             .count = job.options.count,
-                             .fields = {denoise::stored_field(job.model.image, unet.out_channels, job.denormalize)},
-                             .class_names = {},
-                             .columns = denoise::number_columns(job.inputs),
-                             .identity = {}};
+  SampleDataset set{.output = base::plain_path(job.output),
+                    .count = job.options.count,
+                    .fields = {stored_field(job.model.image, unet.out_channels, job.denormalize)},
+                    .class_names = {},
+                    .columns = number_columns(job.inputs),
+                    .identity = {}};
   if (job.inputs.label(0)) {
     set.fields.push_back(data::make_field(data::FieldRole::labels, data::kLabelsPath, {}, base::DType::i64, false));
     set.class_names = names_of_labels(job);
@@ -69,32 +69,31 @@ denoise::SampleDataset describe(const DatasetJob& job) {
 
 }  // namespace
 
-void sample_to_dataset(const DatasetJob& job, Context& context) {
-  comm::Communicator& world = context.session.world();
+void sample_to_dataset(const DatasetJob& job, const run::Runtime& runtime) {
+  comm::Communicator& world = runtime.session.world();
   const std::string identity = comm::agree_on_root(world, [&] { return identity_of(job); });
-  denoise::SampleDataset set;
+  SampleDataset set;
   comm::agree(world, [&] { set = describe(job); });
   set.identity = identity;
   const base::DType stored = set.fields.front().dtype;
-  const denoise::MakeSamples make = [&](int64_t first, int64_t n, const std::function<void(double)>& progress) {
+  const MakeSamples make = [&](int64_t first, int64_t n, const std::function<void(double)>& progress) {
     const at::Tensor images = job.sampler.draw(first, n, [&](std::size_t done, std::size_t total) {
       progress(static_cast<double>(done) / static_cast<double>(total));
     });
-    const at::Tensor values = job.denormalize ? denoise::stored_images(images, job.model.image) : images;
+    const at::Tensor values = job.denormalize ? stored_images(images, job.model.image) : images;
     return values.to(stored == base::DType::u8 ? at::kByte : at::kFloat).permute({0, 2, 3, 1}).contiguous();
   };
-  context.enter("making the images");
-  const denoise::SampledDataset made = denoise::write_samples(set, make, context);
+  const SampledDataset made = write_samples(set, make, runtime);
   if (made.was_complete) {
-    context.log.info("{}: this command has made its {} before", job.output.string(),
+    runtime.log.info("{}: this command has made its {} before", job.output.string(),
                      base::counted(set.count, "sample"));
     return;
   }
   const std::string taken = made.reused_shards == 0 ? std::string()
                                                     : fmt::format(", {} of them from an earlier command",
                                                                   base::counted(made.reused_samples, "sample"));
-  context.log.info("{}: {} in {}{}", job.output.string(), base::counted(set.count, "sample"),
+  runtime.log.info("{}: {} in {}{}", job.output.string(), base::counted(set.count, "sample"),
                    base::counted(made.shards, "shard"), taken);
 }
 
-}  // namespace ddpm::cli
+}  // namespace ddpm::denoise
