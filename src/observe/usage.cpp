@@ -18,6 +18,13 @@ UsageEvent event_of(const base::JsonFields& fields) {
   return *event;
 }
 
+void expect_known_format(const base::JsonFields& fields) {
+  const int64_t format = fields.integer("format", 1, kMost);
+  if (format == kFormat) return;
+  throw base::OutputError("{}: format {}, this program reads {}: a newer ddpm wrote it", fields.place(), format,
+                          kFormat);
+}
+
 }  // namespace
 
 std::string to_json_line(const UsageLine& line) {
@@ -43,18 +50,20 @@ std::string to_json_line(const UsageLine& line) {
                          {"joules", joules},
                          {"energy_source", line.energy_source}};
   if (!line.error.empty()) json["error"] = line.error;
+  if (!line.images.empty()) json["images"] = line.images;
+  if (!line.validation.empty()) json["validation"] = line.validation;
   return json.dump(-1, ' ', false, base::OrderedJson::error_handler_t::replace);
 }
 
 UsageLine parse_usage_line(std::string_view text, const std::string& place) {
   constexpr uint64_t kLongest = 1U << 16U;
   const base::Json json = base::parse_json_file(text, place, kLongest);
+  expect_known_format(base::JsonFields(json, place, {"format"}, base::JsonFields::Others::ignored));
   const base::JsonFields fields(
       json, place, {"format", "start",       "event",        "time",           "host",   "nodes",        "ranks",
                     "device", "device_name", "devices",      "cpus",           "job",    "from",         "to",
                     "total",  "seconds",     "core_seconds", "device_seconds", "joules", "energy_source"},
       base::JsonFields::Others::ignored);
-  static_cast<void>(fields.integer("format", kFormat, kFormat));
   UsageLine line{.start = fields.text("start"),
                  .event = event_of(fields),
                  .time = fields.number("time", 0.0, kMostSeconds),
@@ -75,6 +84,8 @@ UsageLine parse_usage_line(std::string_view text, const std::string& place) {
                  .joules = std::nullopt,
                  .energy_source = fields.text("energy_source")};
   if (fields.has("error")) line.error = fields.text("error");
+  if (fields.has("images")) line.images = fields.text("images");
+  if (fields.has("validation")) line.validation = fields.text("validation");
   if (!json.at("joules").is_null()) line.joules = fields.number("joules", 0.0, kMostSeconds * 1e3);
   return line;
 }

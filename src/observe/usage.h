@@ -40,6 +40,8 @@ struct UsageLine {
   std::optional<double> joules = {};  ///< used by all nodes; none where a node has no counter that may be read
   std::string energy_source = {};     ///< "RAPL", "NVML", "RAPL + NVML", "pm_counters", or ""
   std::string error = {};             ///< at its end, what the start failed with; "": it did not
+  std::string images = {};            ///< identifies the images that it trains on; "": not known
+  std::string validation = {};        ///< identifies those that it validates on; "": none, or not known
 };
 
 /// `line` as one line of JSON, without the line's end.

@@ -27,6 +27,10 @@ Driver::Driver(const run::CommonConfig& config, const config::Schema& schema, co
   supervision_.watch(saving_.saver(), folder_);
 }
 
+void Driver::name_sets(std::string images, std::string validation) {
+  usage_.name_sets(std::move(images), std::move(validation));
+}
+
 std::optional<checkpoint::Checkpoint> Driver::find() {
   auto checkpoint = resume_.find(folder_, store_, runtime_.files, world_);
   if (checkpoint) {

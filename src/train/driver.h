@@ -34,6 +34,9 @@ class Driver {
   /// Callbacks run in the order in which they were added, then the state is saved. They outlive the run.
   void add(Callback& callback) { callbacks_.push_back(&callback); }
 
+  /// Names the images that the run's account tells: UsageAccount::name_sets(). Before start().
+  void name_sets(std::string images, std::string validation);
+
   /// Returns the checkpoint to resume from, after every callback's resume(); none for a new run. Collective.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find();
   /// Loads it into `state`. Collective.

@@ -107,6 +107,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
   warn_of_keys(config_, log_);
   logging_.count_epochs(task_.history, task_.order.count());
   validation_.watch(step_, model_.unet);
+  driver_.name_sets(task_.dataset.content_hash(), validation_.set());
   for (Callback* callback : std::initializer_list<Callback*>{
            &profiler_, &training_set_, &facts_, &base_weights_, &mean_record_, &validation_, &history_,
            &best_checkpoint_, &early_stopping_, &samples_, &norms_, &display_, &logging_}) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
@@ -54,6 +55,11 @@ void end_last_line(base::FileSystem& files, const base::Path& path) {
 UsageAccount::UsageAccount(run::RunFolder& folder, const run::Runtime& runtime, int64_t total_steps)
     : folder_(folder), runtime_(runtime), total_steps_(total_steps) {}
 
+void UsageAccount::name_sets(std::string images, std::string validation) {
+  images_ = std::move(images);
+  validation_ = std::move(validation);
+}
+
 void UsageAccount::begin(const engine::Progress& progress, c10::Device device) {
   comm::MpiSession& session = runtime_.session;
   comm::Communicator& world = session.world();
@@ -79,7 +85,9 @@ void UsageAccount::begin(const engine::Progress& progress, c10::Device device) {
            .job = comm::job_number(comm::process_environment()),
            .from = progress.step,
            .to = progress.step,
-           .total = total_steps_};
+           .total = total_steps_,
+           .images = images_,
+           .validation = validation_};
   comm::do_on_root(world, [&] { end_last_line(runtime_.files, folder_.usage()); });
   append(observe::UsageEvent::begin);
 }

@@ -25,6 +25,9 @@ class UsageAccount final : public Callback {
   /// Nothing is read or written before begin(). Everything outlives this object.
   UsageAccount(run::RunFolder& folder, const run::Runtime& runtime, int64_t total_steps);
 
+  /// Names the images that this start trains and validates on, as UsageLine has them. Before begin().
+  void name_sets(std::string images, std::string validation);
+
   /// The ranks compute on `device` from `progress` on, which counts the steps. With the folder locked. Collective.
   void begin(const engine::Progress& progress, c10::Device device);
 
@@ -40,6 +43,8 @@ class UsageAccount final : public Callback {
   run::RunFolder& folder_;
   run::Runtime runtime_;
   int64_t total_steps_;
+  std::string images_ = {};
+  std::string validation_ = {};
   const engine::Progress* progress_ = nullptr;
   base::Clock::time_point begun_ = {};
   observe::UsageLine line_ = {};

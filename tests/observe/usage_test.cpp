@@ -26,7 +26,9 @@ UsageLine example() {
           .core_seconds = 3872.0,
           .device_seconds = 484.0,
           .joules = 1.25e5,
-          .energy_source = "RAPL + NVML"};
+          .energy_source = "RAPL + NVML",
+          .images = "abc",
+          .validation = "64 images of def"};
 }
 
 TEST(Usage, ALineIsReadAsItWasWritten) {
@@ -35,6 +37,17 @@ TEST(Usage, ALineIsReadAsItWasWritten) {
   EXPECT_EQ(read.host, "node \"01\"");
   EXPECT_EQ(read.event, UsageEvent::checkpoint);
   EXPECT_EQ(read.joules, 1.25e5);
+  EXPECT_EQ(read.images, "abc");
+  EXPECT_EQ(read.validation, "64 images of def");
+}
+
+TEST(Usage, ALaterFormatIsNamedEvenWhereItsKeysAreOthers) {
+  try {
+    parse_usage_line("{\"format\":2,\"begun\":\"today\"}", "usage.jsonl, line 7");
+    ADD_FAILURE();
+  } catch (const base::OutputError& error) {
+    EXPECT_STREQ(error.what(), "usage.jsonl, line 7: format 2, this program reads 1: a newer ddpm wrote it");
+  }
 }
 
 TEST(Usage, EnergyThatNobodyCountedIsNull) {
