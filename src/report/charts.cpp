@@ -4,9 +4,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
+#include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "report/measures.h"
 
@@ -30,14 +32,28 @@ struct Kind {
   bool logarithmic;
   std::function<double(const StepMetrics&)> value;
   double most = std::numeric_limits<double>::infinity();  ///< that the numbers can be; at least they are 0
+  std::string observe::UsageLine::*images = nullptr;      ///< of a loss: the images that it is of
+  const char* done = "";                                  ///< what was done with these images
 };
 
 std::vector<Kind> kinds() {
   constexpr double kGiga = 1e-9;
   constexpr double kPercent = 100.0;
   return {
-      {"Training loss", "", true, true, [](const StepMetrics& m) { return m.loss; }},
-      {"Validation loss", "", false, true, [](const StepMetrics& m) { return m.validation_loss.value_or(kMissing); }},
+      {.title = "Training loss",
+       .unit = "",
+       .smooth = true,
+       .logarithmic = true,
+       .value = [](const StepMetrics& m) { return m.loss; },
+       .images = &observe::UsageLine::images,
+       .done = "trained"},
+      {.title = "Validation loss",
+       .unit = "",
+       .smooth = false,
+       .logarithmic = true,
+       .value = [](const StepMetrics& m) { return m.validation_loss.value_or(kMissing); },
+       .images = &observe::UsageLine::validation,
+       .done = "validated"},
       {"Learning rate", "", false, false, [](const StepMetrics& m) { return m.learning_rate; }},
       {"Gradient norm", "", true, true, [](const StepMetrics& m) { return m.grad_norm; }},
       {"Throughput", "images per second", true, false, [](const StepMetrics& m) { return m.images_per_second; }},
@@ -134,6 +150,61 @@ void add_quartiles(const RunRecord& run, bool named, std::vector<Chart>& charts)
   if (!chart.series.empty()) charts.push_back(std::move(chart));
 }
 
+/// Keys of [diffusion] by which only sampling is changed.
+bool is_of_sampling(std::string_view path) {
+  constexpr std::array kKeys = {"variance_type",
+                                "clip_sample",
+                                "clip_sample_range",
+                                "timestep_spacing",
+                                "steps_offset",
+                                "thresholding",
+                                "dynamic_thresholding_ratio",
+                                "sample_max_value",
+                                "sigma_min",
+                                "sigma_max",
+                                "rho"};
+  return std::ranges::any_of(kKeys, [path](const char* key) { return path == fmt::format("diffusion.{}", key); });
+}
+
+/// The keys of [diffusion] that the losses depend on, and in which the runs differ; of other formulations only that.
+std::vector<std::string> differing_keys(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> found;
+  for (const RunRecord& run : runs) {
+    for (const Setting& one : run.settings) {
+      if (!one.path.starts_with("diffusion.") || is_of_sampling(one.path)) continue;
+      const bool differs = std::ranges::any_of(runs, [&](const RunRecord& other) {
+        return !other.settings.empty() && other.setting(one.path) != one.value;
+      });
+      if (differs && std::ranges::find(found, one.path) == found.end()) found.push_back(one.path);
+    }
+  }
+  const auto formulation = std::ranges::find(found, "diffusion.formulation");
+  return formulation == found.end() ? found : std::vector<std::string>{*formulation};
+}
+
+/// Whether the last starts of the runs name different sets; one that names none is passed over.
+bool sets_differ(const std::vector<RunRecord>& runs, std::string observe::UsageLine::*member) {
+  std::set<std::string> names;
+  for (const RunRecord& run : runs) {
+    if (!run.usage.empty() && !(run.usage.back().*member).empty()) names.insert(run.usage.back().*member);
+  }
+  return names.size() > 1;
+}
+
+/// Why the losses of the runs cannot be compared; "": they can be, as far as is known.
+std::string incomparable(const std::vector<RunRecord>& runs, std::string observe::UsageLine::*images,
+                         std::string_view done) {
+  std::vector<std::string> reasons = differing_keys(runs);
+  if (sets_differ(runs, images)) reasons.push_back(fmt::format("the images that they {} on", done));
+  if (reasons.empty()) return "";
+  return fmt::format("not comparable, since the runs differ in {}", fmt::join(reasons, ", "));
+}
+
+void add_note(const std::string& note, Chart& chart) {
+  if (note.empty()) return;
+  chart.note += (chart.note.empty() ? "" : "; ") + note;
+}
+
 }  // namespace
 
 std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
@@ -149,6 +220,7 @@ std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
       Curve curve = curve_of(run, kind.value, kind.smooth, kind.most);
       if (!curve.x.empty()) chart.series.push_back({run.label, std::move(curve), place});
     }
+    if (chart.series.size() > 1 && kind.images != nullptr) add_note(incomparable(runs, kind.images, kind.done), chart);
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
   add_own(runs, charts);

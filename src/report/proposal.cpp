@@ -140,6 +140,15 @@ int64_t images_of(const ProposalRun& run) {
   return run.measures.total.value_or(run.measures.step) * run.record.integer_setting("batch.global_size").value_or(0);
 }
 
+/// The speed of runs of which no hardware is known.
+std::string speed_elsewhere(const std::vector<ProposalRun>& runs) {
+  const auto known =
+      std::ranges::find_if(runs, [](const ProposalRun& run) { return run.measures.images_per_second.has_value(); });
+  if (known == runs.end()) return runs.size() == 1 ? " Its speed is not known." : " Their speed is not known.";
+  return fmt::format(" On hardware that was not recorded, {} images were trained per second.",
+                     rate_text(*known->measures.images_per_second));
+}
+
 }  // namespace
 
 std::optional<Efficiency> efficiency_of(const std::vector<ProposalRun>& runs) {
@@ -169,7 +178,7 @@ Proposal propose(const std::vector<ProposalRun>& runs, const ProposalOptions& op
                   runs.size() == 1 ? "One model was trained" : counted(runs.size(), "training run") + " were made",
                   used_text(runs, options));
   if (largest == nullptr) {
-    proposal.text += " Their speed is not known.";
+    proposal.text += speed_elsewhere(runs);
     return proposal;
   }
   proposal.images = options.images.value_or(images_of(*largest));
