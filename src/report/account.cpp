@@ -46,24 +46,38 @@ bool measures_gpus(std::string_view energy_source) {
 
 }  // namespace
 
-Account account_of(const RunRecord& run) {
+observe::UsageLine counted_line(const RunRecord& run, std::size_t start, std::optional<double> now) {
+  observe::UsageLine line = run.usage[start];
+  if (!now || start + 1 != run.usage.size() || line.event == observe::UsageEvent::end) return line;
+  const double since = std::max(0.0, *now - line.time);
+  line.seconds += since;
+  line.core_seconds += since * static_cast<double>(line.cpus);
+  line.device_seconds += since * static_cast<double>(line.devices);
+  line.to = std::max(line.to, run.last_step());
+  return line;
+}
+
+Account account_of(const RunRecord& run, std::optional<double> now) {
   Account account;
   std::set<std::string> sources;
   const int64_t batch = run.integer_setting("batch.global_size").value_or(0);
   for (std::size_t i = 0; i < run.usage.size(); ++i) {
-    const observe::UsageLine& line = run.usage[i];
-    const int64_t images = std::max<int64_t>(0, line.to - line.from) * batch;
+    const observe::UsageLine line = counted_line(run, i, now);
+    const observe::UsageLine& measured = run.usage[i];
+    const auto images_of = [batch](const observe::UsageLine& one) {
+      return std::max<int64_t>(0, one.to - one.from) * batch;
+    };
     ++account.starts;
     account.unfinished += line.event == observe::UsageEvent::end ? 0 : 1;
     if (i + 1 < run.usage.size()) account.repeated += std::max<int64_t>(0, line.to - run.usage[i + 1].from);
     account.seconds += line.seconds;
     account.core_seconds += line.core_seconds;
     account.device_seconds += line.device_seconds;
-    account.images += images;
+    account.images += images_of(line);
     if (!line.joules) continue;
     account.joules += *line.joules;
-    account.measured_seconds += line.seconds;
-    account.measured_images += images;
+    account.measured_seconds += measured.seconds;
+    account.measured_images += images_of(measured);
     sources.insert(line.energy_source);
     account.lacks_gpus = account.lacks_gpus || (line.devices > 0 && !measures_gpus(line.energy_source));
   }

@@ -27,14 +27,20 @@ struct Account {
   double core_seconds = 0.0;
   double device_seconds = 0.0;
   double joules = 0.0;             ///< energy of the starts that measured it
-  double measured_seconds = 0.0;   ///< how long those starts ran
+  double measured_seconds = 0.0;   ///< how long those starts had run when they measured it last
   std::string energy_source = {};  ///< "RAPL"; "" where nothing was measured
   bool lacks_gpus = false;         ///< starts on GPUs are among these whose counters are of the hosts alone
   int64_t images = 0;           ///< images that were computed, repeated ones among them; 0 where the batch is not known
   int64_t measured_images = 0;  ///< images that the starts that measured energy computed
 };
 
-Account account_of(const RunRecord& run);
+/// The last line of a start of `run`. Of the last start, which trains at the time `now` if there is one, the line
+/// counts up to then, and to the last logged step: the file has a line at each checkpoint only. The energy is still
+/// that of the line.
+observe::UsageLine counted_line(const RunRecord& run, std::size_t start, std::optional<double> now);
+
+/// `now`: seconds since 1970 where the run trains at the time; none: it does not.
+Account account_of(const RunRecord& run, std::optional<double> now = {});
 
 /// The jobs that the starts of `run` belonged to, each once.
 std::vector<std::string> jobs_of(const RunRecord& run);

@@ -59,7 +59,27 @@ std::string comparisons_table(const Evaluation& evaluation) {
          table({"Less is better", "Of", "A", "B", "A − B", "p", "Verdict"}, rows);
 }
 
-std::string evaluation_card(const Evaluation& evaluation) {
+/// Says of which weights the numbers are, and where these are not the run's newest. Samples do not tell the model that
+/// they were drawn from, so that the age of the file has to do.
+std::string weights_text(const Evaluation& evaluation, const RunRecord& record, const Measures& measures) {
+  std::string text;
+  if (!evaluation.weights.empty()) text = fmt::format("Weights: {}.", evaluation.weights);
+  if (!evaluation.against_weights.empty()) text += fmt::format(" Those of B: {}.", evaluation.against_weights);
+  if (evaluation.step && *evaluation.step < measures.step) {
+    text += fmt::format(" The run has gone on to step {} since.", base::grouped(measures.step));
+  }
+  if (!evaluation.weights.empty()) return text;
+  text +=
+      fmt::format("The file does not say of which step the {} are.", evaluation.kind == "loss" ? "weights" : "samples");
+  const auto newest = std::ranges::find_if(record.checkpoints, [](const auto& one) { return one.problem.empty(); });
+  if (newest != record.checkpoints.end() && evaluation.written < newest->written) {
+    text += fmt::format(" It is older than the checkpoint of step {}, so they are of an earlier one.",
+                        base::grouped(newest->step));
+  }
+  return text;
+}
+
+std::string evaluation_card(const Evaluation& evaluation, const RunRecord& record, const Measures& measures) {
   std::string about = fmt::format("Evaluation of {}", evaluation.kind);
   if (!evaluation.count.empty()) {
     about += fmt::format(", {} {}", evaluation.count, evaluation.kind == "loss" ? "images" : "samples");
@@ -70,6 +90,7 @@ std::string evaluation_card(const Evaluation& evaluation) {
   for (const std::string& note : evaluation.notes) notes += element("p", "soft", escaped(note));
   return element("div", "card",
                  element("h3", "", escaped(evaluation.file)) + element("p", "soft", escaped(about)) +
+                     element("p", "soft", escaped(weights_text(evaluation, record, measures))) +
                      metrics_table(evaluation) + comparisons_table(evaluation) + notes);
 }
 
@@ -119,7 +140,8 @@ std::string evaluation_section(const Figures& figures) {
   for (std::size_t i = 0; i < figures.records.size(); ++i) {
     if (figures.records[i].evaluations.empty()) continue;
     html += run_heading(figures, i);
-    for (const Evaluation& evaluation : figures.records[i].evaluations) html += evaluation_card(evaluation);
+    for (const Evaluation& evaluation : figures.records[i].evaluations)
+      html += evaluation_card(evaluation, figures.records[i], figures.runs[i].measures);
   }
   return section("evaluation", "Evaluation", html);
 }

@@ -1,11 +1,13 @@
 #include "report/evaluation.h"
 
 #include <cmath>
+#include <limits>
 
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "base/parse_number.h"
 
 namespace ddpm::report {
 namespace {
@@ -82,18 +84,40 @@ void take_rows(const base::JsonFields& fields, const char* key, const Make& make
   }
 }
 
+void expect_known_format(const base::JsonFields& fields) {
+  constexpr int64_t kKnown = 1;
+  const int64_t format = fields.integer("format", 1, std::numeric_limits<int64_t>::max());
+  if (format == kKnown) return;
+  throw base::OutputError("{}: format {}, this program reads {}: a newer ddpm wrote it", fields.place(), format,
+                          kKnown);
+}
+
+/// The step that the weights of a checkpoint are of: "step 60, ema:0 weights".
+std::optional<int64_t> step_in(std::string_view weights) {
+  constexpr std::string_view kBegin = "step ";
+  if (!weights.starts_with(kBegin)) return std::nullopt;
+  const std::string_view rest = weights.substr(kBegin.size());
+  return base::parse_number<int64_t>(rest.substr(0, rest.find(',')));
+}
+
 }  // namespace
 
 Evaluation parse_evaluation(std::string_view text, const std::string& place) {
   const base::Json json = base::parse_json_file(text, place, kMostEvaluationBytes);
   const base::JsonFields fields(json, place, {"format", "kind", "metrics"}, base::JsonFields::Others::ignored);
-  static_cast<void>(fields.integer("format", 1, 1));
+  expect_known_format(fields);
   Evaluation evaluation{.file = {},
                         .kind = fields.text("kind"),
                         .data = text_of(json, "data"),
                         .samples = text_of(json, "samples"),
                         .against = text_of(json, "against"),
                         .count = text_of(json, "count")};
+  if (fields.has("settings")) {
+    const base::Json& settings = fields.object("settings");
+    evaluation.weights = text_of(settings, "weights");
+    evaluation.against_weights = text_of(settings, "against_weights");
+    evaluation.step = step_in(evaluation.weights);
+  }
   if (fields.has("notes")) {
     for (const base::Json& note : fields.array("notes")) evaluation.notes.push_back(text_of(note));
   }

@@ -49,6 +49,10 @@ struct Evaluation {
   std::string samples = {};
   std::string against = {};  ///< B, which the samples are compared with
   std::string count = {};
+  std::string weights = {};                   ///< "step 60, ema:0 weights"; "" where the file does not say
+  std::string against_weights = {};           ///< those of `against`
+  std::optional<int64_t> step = {};           ///< the step of `weights`, where they are of a checkpoint
+  double written = 0.0;                       ///< seconds since 1970, by the clock that stamps the folder's files
   std::vector<EvaluatedMetric> metrics = {};  ///< without those that tables leave out ("detail")
   std::vector<EvaluatedComparison> comparisons = {};
   std::vector<std::string> notes = {};  ///< what has to be known to read the numbers

@@ -48,7 +48,8 @@ Figures figures_of(std::vector<RunRecord> records, const ProposalOptions& option
   set_labels(figures.records);
   for (const RunRecord& record : figures.records) {
     const Measures measures = measures_of(record, now);
-    figures.runs.push_back({measures, judge(measures), account_of(record), ask_slurm(jobs_of(record))});
+    const auto training_at = measures.phase == Phase::training ? std::optional(now) : std::nullopt;
+    figures.runs.push_back({measures, judge(measures), account_of(record, training_at), ask_slurm(jobs_of(record))});
   }
   std::vector<ProposalRun> runs;
   for (std::size_t i = 0; i < figures.runs.size(); ++i) {

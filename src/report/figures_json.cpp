@@ -48,6 +48,11 @@ OrderedJson validation_json(const std::optional<Validations>& validation) {
           {"gap_at_best", interval_json(validation->gap_at_best)}};
 }
 
+OrderedJson divergence_json(const std::optional<Divergence>& divergence) {
+  if (!divergence) return nullptr;
+  return {{"step", divergence->step}, {"lowest", divergence->lowest}, {"level", divergence->level}};
+}
+
 OrderedJson finding_json(const Finding& finding) {
   return {{"tone", base::name_of(finding.tone)}, {"about", finding.about}, {"text", finding.text}};
 }
@@ -120,6 +125,8 @@ OrderedJson evaluations_json(const RunRecord& record) {
                     {"kind", one.kind},
                     {"samples", one.samples},
                     {"against", one.against},
+                    {"weights", one.weights},
+                    {"step", or_null(one.step)},
                     {"metrics", metrics},
                     {"comparisons", comparisons},
                     {"notes", one.notes}});
@@ -138,7 +145,11 @@ OrderedJson run_json(const RunRecord& record, const RunFigures& run) {
           {"counsel", finding_json(run.judgement.counsel)},
           {"findings", findings},
           {"loss", trend_json(m.loss)},
+          {"divergence", divergence_json(m.divergence)},
+          {"unfinite_losses", m.unfinite.count},
           {"validation", validation_json(m.validation)},
+          {"other_images_until", m.other_images},
+          {"other_validation_until", m.other_validation},
           {"skipped_steps", m.skipped},
           {"of_logged_steps", m.recent},
           {"loss_scale", m.loss_scale},
@@ -147,6 +158,7 @@ OrderedJson run_json(const RunRecord& record, const RunFigures& run) {
           {"data_wait_fraction", or_null(m.data_wait)},
           {"comm_wait_fraction", or_null(m.comm_wait)},
           {"seconds_left", or_null(m.seconds_left)},
+          {"log_age", or_null(m.log_age)},
           {"checkpoint_step", or_null(m.checkpoint_step)},
           {"checkpoint_age", or_null(m.checkpoint_age)},
           {"use", account_json(run)},

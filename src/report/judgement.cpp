@@ -5,6 +5,8 @@
 
 #include "base/counted.h"
 #include "base/named.h"
+#include "report/concerns.h"
+#include "report/counsel.h"
 #include "report/words.h"
 
 namespace ddpm::report {
@@ -17,25 +19,43 @@ using base::grouped;
 constexpr double kSlow = 0.85;
 /// Above this share of waiting for images, reading is what limits a run.
 constexpr double kMuchWaiting = 0.15;
-/// Above this share of skipped steps something is wrong with the gradients.
-constexpr double kManySkipped = 0.05;
-/// Validations without an improvement after which a rising loss counts.
-constexpr int64_t kPatience = 3;
 
 std::string steps_text(const Trend& trend) {
   return fmt::format("over steps {} to {}", grouped(trend.first), grouped(trend.last));
 }
 
+Finding unfinite_finding(const Unfinite& end) {
+  const std::string before =
+      end.last_finite ? fmt::format("; the last one before them is that of step {}", grouped(*end.last_finite)) : "";
+  return {Tone::bad, "Loss",
+          fmt::format("None of the last {} is finite{}.", counted(end.count, "logged loss"), before)};
+}
+
 Finding loss_finding(const Measures& m) {
-  if (!m.loss) return {Tone::note, "Loss", "Too few steps were logged to tell a trend of the loss."};
+  if (has_no_finite_loss(m)) return unfinite_finding(m.unfinite);
+  if (!m.loss) {
+    const std::string since =
+        m.other_images > 0
+            ? fmt::format(" since step {}, up to which other images were trained on", grouped(m.other_images))
+            : "";
+    return {Tone::note, "Loss", fmt::format("Too few steps were logged{} to tell a trend of the loss.", since)};
+  }
   const Trend& t = *m.loss;
   const std::string numbers = fmt::format("{} {}; its mean there is {} ± {}", change_text(t.change), steps_text(t),
                                           number_text(t.level.value), number_text(t.level.high - t.level.value, 2));
+  if (m.divergence) {
+    return {Tone::bad, "Loss",
+            fmt::format("The training loss has diverged: its lowest level was {}, and since about step {} it has been "
+                        "{} or more. Its change now is {}.",
+                        number_text(m.divergence->lowest), grouped(m.divergence->step),
+                        number_text(m.divergence->level), numbers)};
+  }
   switch (t.direction) {
     case Direction::falling:
       return {Tone::good, "Loss", fmt::format("The training loss is still falling: {}.", numbers)};
     case Direction::rising:
-      return {Tone::bad, "Loss", fmt::format("The training loss is rising: {}.", numbers)};
+      return {surely_rises(m) ? Tone::bad : Tone::watch, "Loss",
+              fmt::format("The training loss is rising: {}.", numbers)};
     case Direction::flat:
       return {Tone::watch, "Loss", fmt::format("The training loss is flat: {}.", numbers)};
     case Direction::unknown:
@@ -46,18 +66,16 @@ Finding loss_finding(const Measures& m) {
                       numbers)};
 }
 
-bool overfits(const Measures& m) {
-  if (!m.validation || !m.validation->gap || !m.validation->gap_at_best) return false;
-  const Validations& v = *m.validation;
-  return v.since_best >= kPatience && v.trend && v.trend->direction == Direction::rising && v.last > v.best &&
-         v.gap->low > v.gap_at_best->high;
-}
-
 std::string gap_text(const Interval& gap) {
   return fmt::format("{} ± {}", number_text(gap.value, 3), number_text(gap.high - gap.value, 2));
 }
 
 Finding validation_finding(const Measures& m) {
+  if (!m.validation && m.other_validation > 0) {
+    return {Tone::note, "Validation",
+            fmt::format("Nothing was validated since step {}, up to which it was on another set.",
+                        grouped(m.other_validation))};
+  }
   if (!m.validation) {
     return {Tone::note, "Validation",
             "Nothing was validated, so overfitting cannot be seen (data.validation and validation.every_steps)."};
@@ -72,8 +90,12 @@ Finding validation_finding(const Measures& m) {
                         v.trend->direction == Direction::unknown ? "neither clearly falling nor rising"
                                                                  : std::string(base::name_of(v.trend->direction)));
   }
-  const bool old = v.since_best >= kPatience;
-  return {overfits(m) ? Tone::bad : old ? Tone::watch : Tone::good, "Validation", text};
+  if (m.other_validation > 0) {
+    text += fmt::format(" What was validated up to step {} is of another set, and not counted.",
+                        grouped(m.other_validation));
+  }
+  const bool old = v.since_best >= kWithoutImprovement;
+  return {overfits(m) || validation_is_far(m) ? Tone::bad : old ? Tone::watch : Tone::good, "Validation", text};
 }
 
 void add_gap(const Measures& m, std::vector<Finding>& findings) {
@@ -85,13 +107,10 @@ void add_gap(const Measures& m, std::vector<Finding>& findings) {
                                   gap_text(*v.gap), gap_text(*v.gap_at_best))});
 }
 
-bool many_skipped(const Measures& m) {
-  return m.recent > 0 && static_cast<double>(m.skipped) > kManySkipped * static_cast<double>(m.recent);
-}
-
 Finding step_finding(const Measures& m) {
   const std::string scale =
       m.loss_scale == 1.0 ? "" : fmt::format(" The loss scale is {}.", number_text(m.loss_scale, 6));
+  if (m.recent == 0) return {Tone::note, "Steps", "No logged step can be read, so nothing is known of skipped ones."};
   if (m.skipped == 0) return {Tone::good, "Steps", "No step of the last ones was skipped." + scale};
   return {many_skipped(m) ? Tone::bad : Tone::note, "Steps",
           fmt::format("{} of the last {} were skipped, since their gradient was not finite.{}", grouped(m.skipped),
@@ -139,111 +158,11 @@ Finding progress_finding(const Measures& m) {
   std::string text = m.total ? fmt::format("Step {} of {} ({})", grouped(m.step), grouped(*m.total),
                                            share_text(static_cast<double>(m.step) / static_cast<double>(*m.total)))
                              : fmt::format("Step {}", grouped(m.step));
-  if (m.seconds_left)
+  if (m.seconds_left && m.phase != Phase::finished)
     text += fmt::format("; the others take {} at the speed of the last ones", duration_text(*m.seconds_left));
+  if (m.log_age && m.phase == Phase::training)
+    text += fmt::format("; the last step was logged {} ago", duration_text(*m.log_age));
   return {Tone::note, "Progress", text + "."};
-}
-
-/// What is wrong, whether somebody trains or not; the worst first.
-std::optional<Finding> concern_of(const Measures& m) {
-  if (many_skipped(m))
-    return Finding{Tone::bad, "Look into it",
-                   "Many steps are skipped: look at the gradients and the precision before going on."};
-  if (overfits(m)) {
-    return Finding{
-        Tone::bad, "Stop it",
-        fmt::format("It overfits: the validation loss has been rising since step {}, whose checkpoint is kept.",
-                    grouped(m.validation->best_step))};
-  }
-  if (m.loss && m.loss->direction == Direction::rising) {
-    return Finding{Tone::bad, "Look into it",
-                   "The training loss is rising: go back to an earlier checkpoint, or lower the learning rate."};
-  }
-  return std::nullopt;
-}
-
-/// Whether the loss is flat, and nothing is ahead that would make it fall.
-bool brings_little(const Measures& m) {
-  constexpr double kDecayed = 0.3;
-  const bool goes_on = m.total && m.step < *m.total;
-  const bool decays = m.learning_rate_falls && m.learning_rate_share > kDecayed && goes_on;
-  return m.loss && m.loss->direction == Direction::flat && !decays;
-}
-
-/// What to think of more steps, when nothing is wrong.
-std::string outlook(const Measures& m) {
-  if (!m.loss) return "More steps have to be logged before a trend can be seen.";
-  switch (m.loss->direction) {
-    case Direction::falling:
-      return "The loss is still falling, so more steps still bring something.";
-    case Direction::flat:
-      break;
-    case Direction::rising:
-    case Direction::unknown:
-      return "Whether more steps bring something cannot be told yet.";
-  }
-  if (!brings_little(m)) {
-    return fmt::format(
-        "The loss is flat, at {} of the highest learning rate: it usually falls once more as the rate decays.",
-        share_text(m.learning_rate_share));
-  }
-  return m.learning_rate_falls ? "The loss is flat, so more steps bring little."
-                               : "The loss is flat at a learning rate that is constant, so more steps bring little; a "
-                                 "lower rate may bring more.";
-}
-
-Finding counsel_while_training(const Measures& m) {
-  if (const auto concern = concern_of(m)) return *concern;
-  if (brings_little(m)) return {Tone::watch, "It may be stopped", outlook(m)};
-  return {Tone::good, "Let it run", outlook(m)};
-}
-
-/// Counsel for a run whose model is written.
-Finding counsel_when_finished(const Measures& m) {
-  const std::string name = m.total && m.step >= *m.total ? "Finished" : "Ended early";
-  const std::string done = m.has_model ? "Its model is written." : "All its steps are done.";
-  if (const auto concern = concern_of(m)) {
-    return {Tone::bad, name + ", but look into it", done + " " + concern->text};
-  }
-  return {Tone::good, name, done + " " + outlook(m)};
-}
-
-Finding counsel_of_interrupted(const Measures& m) {
-  const std::string where = fmt::format("step {}{}", grouped(m.step), m.total ? " of " + grouped(*m.total) : "");
-  const auto concern = concern_of(m);
-  const std::string next = concern ? concern->text : outlook(m);
-  if (!m.failure.empty()) {
-    const std::string again = !m.refusal.empty()  ? "be refused, since " + m.refusal
-                              : m.checkpoint_step ? "go on from the newest checkpoint"
-                                                  : "begin anew, since there is no whole checkpoint";
-    return {Tone::bad, "It failed",
-            fmt::format("It ended after {} with an error: {}. The same command would {}. {}", where, m.failure, again,
-                        next)};
-  }
-  const std::string lock =
-      m.lock_age ? fmt::format(" Its lock was last renewed {} ago.", duration_text(*m.lock_age)) : "";
-  if (m.total && m.step >= *m.total) {
-    return {
-        Tone::watch, "Its model is not written",
-        fmt::format("All {} are done; the same command writes the model.{} {}", counted(*m.total, "step"), lock, next)};
-  }
-  const std::string again = !m.refusal.empty()  ? "is refused, since " + m.refusal
-                            : m.checkpoint_step ? "continues it"
-                                                : "begins it anew, since there is no whole checkpoint";
-  return {concern || !m.refusal.empty() ? Tone::bad : Tone::watch, "Nobody trains it",
-          fmt::format("It ended at {}, and the same command {}.{} {}", where, again, lock, next)};
-}
-
-Finding counsel_of(const Measures& m) {
-  switch (m.phase) {
-    case Phase::training:
-      return counsel_while_training(m);
-    case Phase::finished:
-      return counsel_when_finished(m);
-    case Phase::interrupted:
-      break;
-  }
-  return counsel_of_interrupted(m);
 }
 
 }  // namespace

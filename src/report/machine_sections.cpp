@@ -15,17 +15,21 @@ std::string hardware_of(const observe::UsageLine& line) {
                      name);
 }
 
-const char* ending_of(const RunRecord& record, std::size_t start, const Measures& measures) {
-  if (record.usage[start].event == observe::UsageEvent::end) return "ended in order";
+std::string ending_of(const RunRecord& record, std::size_t start, const Measures& measures) {
+  const observe::UsageLine& line = record.usage[start];
+  if (!line.error.empty()) return "failed: " + line.error;
+  if (line.event == observe::UsageEvent::end) return "ended in order";
   const bool last = start + 1 == record.usage.size();
   return last && measures.phase == Phase::training ? "training now" : "cut off after its last line";
 }
 
-std::string starts_table(const RunRecord& record, const Measures& measures) {
+std::string starts_table(const RunRecord& record, const Measures& measures, double now) {
+  const auto training_at = measures.phase == Phase::training ? std::optional(now) : std::nullopt;
   std::vector<std::vector<Cell>> rows;
   for (std::size_t i = 0; i < record.usage.size(); ++i) {
-    const observe::UsageLine& line = record.usage[i];
-    rows.push_back({text_cell(time_text(line.time - line.seconds)), text_cell(hardware_of(line)), text_cell(line.job),
+    const observe::UsageLine line = counted_line(record, i, training_at);
+    rows.push_back({text_cell(time_text(record.usage[i].time - record.usage[i].seconds)), text_cell(hardware_of(line)),
+                    text_cell(line.job),
                     number_cell(fmt::format("{} to {}", base::grouped(line.from), base::grouped(line.to))),
                     number_cell(duration_text(line.seconds)), number_cell(hours_text(line.core_seconds)),
                     number_cell(line.devices > 0 ? hours_text(line.device_seconds) : ""),
@@ -112,8 +116,9 @@ constexpr const char* kMethod =
     "level or more, with a slope whose 95 % interval leaves out 0; other changes are flat where the interval "
     "reaches no further than 5 % of the level. Moving means are lines fitted through a fortieth of the logged "
     "steps, at least 8, and their bands are the lines’ 95 % intervals. Core-hours count the threads that "
-    "compute, also where the job had more cores. A start that was killed counts up to its last checkpoint. Whole "
-    "checkpoints have all files with their sizes; <code>ddpm checkpoint verify</code> also compares "
+    "compute, also where the job had more cores. A start that was killed counts up to its last checkpoint, and one "
+    "that trains up to now, but for its energy. Whole checkpoints have all files with their sizes; "
+    "<code>ddpm checkpoint verify</code> also compares "
     "their SHA-256.</p>\n";
 
 }  // namespace
@@ -133,7 +138,7 @@ std::string use_section(const Figures& figures) {
     const RunFigures& run = figures.runs[i];
     if (run.account.starts == 0) continue;
     html += run_heading(figures, i) + element("p", "", escaped(summary(run.account, figures.options)));
-    html += starts_table(figures.records[i], run.measures) + slurm_table(run.jobs);
+    html += starts_table(figures.records[i], run.measures, figures.now) + slurm_table(run.jobs);
   }
   return html.empty() ? "" : section("use", "Use of the machine", element("div", "card", html));
 }

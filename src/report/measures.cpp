@@ -44,51 +44,16 @@ bool is_complete(const RunRecord& run) {
   return last.event == observe::UsageEvent::end && last.error.empty() && last.total > 0 && last.to >= last.total;
 }
 
-/// How far the loss of a validation lies above the training loss of the logged steps around it: up to 64 of them.
-std::optional<Interval> gap_at(const RunRecord& run, std::size_t at) {
-  constexpr std::size_t kAround = 32;
-  const std::size_t begin = at - std::min(at, kAround);
-  const std::size_t end = std::min(run.metrics.size(), at + kAround);
-  const auto training = mean_of(values_of(std::span(run.metrics).subspan(begin, end - begin), &StepMetrics::loss));
-  const double loss = *run.metrics[at].validation_loss;
-  if (!training || !std::isfinite(loss)) return std::nullopt;
-  return Interval{loss - training->value, loss - training->high, loss - training->low};
-}
+bool is_whole(const CheckpointFacts& checkpoint) { return checkpoint.problem.empty(); }
 
-/// The step that the run has reached: the last one that was logged, or a later one that its last start tells of.
+/// The step that the run has reached: the last one that was logged, or a later one that its last start or a checkpoint
+/// tells of, since logs may be damaged or of a later version.
 int64_t step_of(const RunRecord& run) {
-  return std::max(run.last_step(), run.usage.empty() ? int64_t{0} : run.usage.back().to);
-}
-
-std::optional<Validations> validations_of(const RunRecord& run) {
-  constexpr std::size_t kRecent = 8;
-  std::vector<int64_t> steps;
-  std::vector<double> losses;
-  std::size_t best = 0;
-  std::size_t last = 0;
-  Validations result;
-  for (std::size_t i = 0; i < run.metrics.size(); ++i) {
-    const auto& loss = run.metrics[i].validation_loss;
-    if (!loss || !std::isfinite(*loss)) continue;
-    last = i;
-    ++result.since_best;
-    if (losses.empty() || *loss < result.best) {
-      best = i;
-      result.best = *loss;
-      result.since_best = 0;
-    }
-    steps.push_back(run.metrics[i].step);
-    losses.push_back(*loss);
+  int64_t step = std::max(run.last_step(), run.usage.empty() ? int64_t{0} : run.usage.back().to);
+  for (const CheckpointFacts& one : run.checkpoints) {
+    if (is_whole(one) || one.newer) step = std::max(step, one.step);
   }
-  if (losses.empty()) return std::nullopt;
-  const std::size_t left = losses.size() - std::min(losses.size(), kRecent);
-  result.count = std::ssize(losses);
-  result.last = losses.back();
-  result.best_step = run.metrics[best].step;
-  result.trend = trend_of(std::span(steps).subspan(left), std::span(losses).subspan(left), 1.0);
-  result.gap = gap_at(run, last);
-  result.gap_at_best = gap_at(run, best);
-  return result;
+  return step;
 }
 
 bool on_like_hardware(const observe::UsageLine& a, const observe::UsageLine& b) {
@@ -132,12 +97,40 @@ void measure_steps(const RunRecord& run, Measures& measures) {
   const std::vector<double> rates = values_of(run.metrics, &StepMetrics::learning_rate);
   const double peak = rates.empty() ? 0.0 : *std::ranges::max_element(rates);
   if (peak > 0.0) measures.learning_rate_share = rates.back() / peak;
+  measures.learning_rate_rises = rates.size() > 1 && rates.back() > rates[rates.size() - 2];
+}
+
+/// The losses since the images that are trained on now: those of others lie elsewhere.
+void measure_losses(const RunRecord& run, Measures& measures) {
+  measures.other_images = last_step_of_other_images(run);
+  const auto other =
+      std::ranges::count_if(run.metrics, [&](const StepMetrics& one) { return one.step <= measures.other_images; });
+  const std::vector<int64_t> all_steps = steps_of(run);
+  const std::vector<double> all_losses = column(run, &StepMetrics::loss);
+  const auto steps = std::span(all_steps).subspan(static_cast<std::size_t>(other));
+  const auto losses = std::span(all_losses).subspan(static_cast<std::size_t>(other));
+  measures.loss = trend_of(steps, losses, kRecentShare);
+  measures.unfinite = unfinite_end(steps, losses);
+  measures.divergence = divergence_of(steps, losses);
+  if (!measures.divergence) return;
+  const auto before = std::ranges::find_if(run.checkpoints, [&](const CheckpointFacts& one) {  // the newest first
+    return is_whole(one) && one.step < measures.divergence->step;
+  });
+  if (before != run.checkpoints.end()) measures.before_divergence = before->step;
+}
+
+void measure_validations(const RunRecord& run, Measures& measures) {
+  measures.other_validation = last_step_of_other_validation(run);
+  measures.validation = validations_of(run);
+  measures.best_kept = measures.validation && std::ranges::any_of(run.checkpoints, [&](const CheckpointFacts& one) {
+                         return is_whole(one) && one.step == measures.validation->best_step;
+                       });
 }
 
 /// Why checkpoint::CheckpointStore::find() would refuse what `run` holds; "": it would not.
 std::string refusal_of(const RunRecord& run) {
   for (const CheckpointFacts& one : run.checkpoints) {  // the newest first
-    if (one.problem.empty()) return "";
+    if (is_whole(one)) return "";
     if (one.newer) return fmt::format("a later version wrote its checkpoint of step {}", base::grouped(one.step));
   }
   if (!run.checkpoints.empty()) {
@@ -149,13 +142,16 @@ std::string refusal_of(const RunRecord& run) {
 void measure_folder(const RunRecord& run, double now, Measures& measures) {
   measures.learning_rate_falls = !run.setting("lr_schedule.name").value_or("").starts_with("\"constant");
   if (run.lock) measures.lock_age = std::max(0.0, now - run.lock->renewed);
-  const bool lives = measures.lock_age && *measures.lock_age < kLivingLock;
+  measures.owner_ended = run.lock && run.lock->ended;
+  const bool lives = measures.lock_age && *measures.lock_age < kLivingLock && !measures.owner_ended;
   measures.has_model = run.has_model;
   const bool done = run.has_model || is_complete(run);
   measures.phase = lives ? Phase::training : done ? Phase::finished : Phase::interrupted;
   if (!lives && !run.usage.empty()) measures.failure = run.usage.back().error;
+  if (run.logged) measures.log_age = std::max(0.0, now - *run.logged);
+  measures.patience = run.integer_setting("early_stopping.patience").value_or(0);
   measures.refusal = refusal_of(run);
-  const auto whole = std::ranges::find_if(run.checkpoints, [](const auto& one) { return one.problem.empty(); });
+  const auto whole = std::ranges::find_if(run.checkpoints, is_whole);
   if (whole == run.checkpoints.end()) return;
   measures.checkpoint_step = whole->step;
   measures.checkpoint_age = std::max(0.0, now - whole->written);
@@ -182,8 +178,8 @@ Measures measures_of(const RunRecord& run, double now) {
   measure_folder(run, now, measures);
   measure_steps(run, measures);
   measure_speed(run, measures);
-  measures.loss = trend_of(steps_of(run), column(run, &StepMetrics::loss), kRecentShare);
-  measures.validation = validations_of(run);
+  measure_losses(run, measures);
+  measure_validations(run, measures);
   return measures;
 }
 

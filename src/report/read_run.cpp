@@ -10,6 +10,7 @@
 #include "checkpoint/folders.h"
 #include "checkpoint/lock_lease.h"
 #include "checkpoint/run_files.h"
+#include "checkpoint/run_lock.h"
 #include "config/resolve.h"
 #include "config/value.h"
 #include "observe/line_file.h"
@@ -50,6 +51,9 @@ class DamagedLines {
   std::vector<std::string>& damage_;
   int64_t count_ = 0;
 };
+
+/// Seconds since 1970, by the clock that stamps the folder's files.
+double written_at(const base::Path& file) { return static_cast<double>(base::look_at(file).stamp.seconds); }
 
 /// One report's reading of one run.
 class Reader {
@@ -140,6 +144,7 @@ void Reader::read_metrics() {
     }
     record_.metrics.push_back(std::move(*metrics));
   });
+  record_.logged = written_at(path);
   damaged.finish();
 }
 
@@ -154,7 +159,7 @@ void Reader::read_usage() {
       if (another) record_.usage.emplace_back();
       record_.usage.back() = std::move(line);
     } catch (const base::OutputError& error) {
-      damaged.add(number, fmt::format("is not a line of usage{}", error.what()));
+      damaged.add(number, fmt::format("cannot be read as usage{}", error.what()));
     }
   });
   damaged.finish();
@@ -164,7 +169,8 @@ void Reader::read_lock() {
   if (!exists(checkpoint::kLockName)) return;
   const base::Path path = path_ / checkpoint::kLockName;
   const auto owner = checkpoint::parse_lock(files_.read(path, checkpoint::kMaxLockBytes));
-  record_.lock = {checkpoint::described(owner), static_cast<double>(base::look_at(path).stamp.seconds)};
+  record_.lock = {checkpoint::described(owner), written_at(path),
+                  checkpoint::is_gone(owner, checkpoint::LockOwner::self())};
 }
 
 void Reader::read_checkpoints() {
@@ -174,7 +180,7 @@ void Reader::read_checkpoints() {
     try {
       const checkpoint::Manifest manifest = checkpoint::verify_sizes(files_, folder / name);
       facts.bytes = checkpoint::total_bytes(manifest);
-      facts.written = static_cast<double>(base::look_at(folder / name / checkpoint::kManifestName).stamp.seconds);
+      facts.written = written_at(folder / name / checkpoint::kManifestName);
     } catch (const checkpoint::NewerFormatError& error) {
       facts.problem = error.what();
       facts.newer = true;
@@ -195,6 +201,7 @@ void Reader::read_evaluations() {
     try_to([&] {
       record_.evaluations.push_back(parse_evaluation(files_.read(file, kMostEvaluationBytes), file.string()));
       record_.evaluations.back().file = name;
+      record_.evaluations.back().written = written_at(file);
     });
   }
   if (record_.evaluations.empty()) {

@@ -37,6 +37,7 @@ struct Picture {
 struct LockFacts {
   std::string owner = {};  ///< "process 17 on node01, job 5"
   double renewed = 0.0;    ///< seconds since 1970
+  bool ended = false;      ///< the owner has surely ended, as far as this host can tell
 };
 
 struct RunRecord {
@@ -44,6 +45,7 @@ struct RunRecord {
   std::string label = {};  ///< the name less the folders that all runs of a report are in, for charts
   std::vector<Setting> settings = {};
   std::vector<observe::StepMetrics> metrics = {};  ///< each of a later step than the one before
+  std::optional<double> logged = {};               ///< seconds since 1970, when the last of them was written
   std::vector<observe::UsageLine> usage = {};      ///< the last line of each start
   std::vector<CheckpointFacts> checkpoints = {};   ///< the newest first
   bool saved_before = false;                       ///< RUN/LATEST says that there was a checkpoint

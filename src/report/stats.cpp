@@ -49,6 +49,16 @@ Direction direction_of(const Interval& change) {
 /// Standard errors on either side of a 95 % interval, by Student's t.
 double half_width(std::size_t degrees) { return base::student_quantile(0.95, static_cast<double>(degrees)); }
 
+/// Whether it is a spike that makes the line through the means of blocks rise, or fall: their medians do not, or have
+/// come half the way back from the rise.
+bool is_of_spike(const Line& means, std::span<const double> x, const std::vector<double>& medians) {
+  constexpr double kLeast = 0.25;
+  const auto line = fit_line(x, medians);
+  if (!line || line->slope / means.slope < kLeast) return true;
+  const auto [least, most] = std::ranges::minmax(medians);
+  return means.slope > 0.0 && medians.back() - least < 0.5 * (most - least);
+}
+
 }  // namespace
 
 std::optional<Interval> mean_of(std::span<const double> values) {
@@ -103,11 +113,13 @@ std::optional<Trend> trend_of(std::span<const int64_t> steps, std::span<const do
   if (blocks < kLeastBlocks) return std::nullopt;
   std::vector<double> x;
   std::vector<double> y;
+  std::vector<double> medians;
   for (std::size_t i = 0; i < blocks; ++i) {
     const std::size_t begin = i * points.y.size() / blocks;
     const std::size_t count = (i + 1) * points.y.size() / blocks - begin;
     x.push_back(average(std::span(points.x).subspan(begin, count)));
     y.push_back(average(std::span(points.y).subspan(begin, count)));
+    medians.push_back(median_of(std::span(points.y).subspan(begin, count)));
   }
   const auto line = fit_line(x, y);
   const auto level = mean_of(y);
@@ -120,6 +132,8 @@ std::optional<Trend> trend_of(std::span<const int64_t> steps, std::span<const do
                          (line->slope + line->slope_half) * scale},
               .level = *level};
   trend.direction = direction_of(trend.change);
+  const bool moves = trend.direction == Direction::falling || trend.direction == Direction::rising;
+  if (moves && is_of_spike(*line, x, medians)) trend.direction = Direction::unknown;
   return trend;
 }
 

@@ -12,6 +12,9 @@
 
 namespace ddpm::report {
 
+/// Trends look at this part of what was logged, the last one.
+inline constexpr double kRecentShare = 0.3;
+
 /// A number with the ends of its 95 % interval.
 struct Interval {
   double value = 0.0;
@@ -59,6 +62,8 @@ struct Trend {
 /// The trend of the last `share` of the numbers. They are averaged in at most 16 blocks of consecutive ones, since
 /// neighbours may depend on each other, and a line is fitted through the blocks: falling or rising when the interval of
 /// its slope leaves out 0; flat when it does not, and reaches no further than 5 % of the level; otherwise not known.
+/// Nor is it known where a spike makes the slope: the line through the blocks' medians has not a quarter of it, or
+/// that of the last block has come half the way back from a rise.
 /// Numbers that are not finite are left out; none where fewer than 4 blocks of finite ones are left.
 std::optional<Trend> trend_of(std::span<const int64_t> steps, std::span<const double> values, double share);
 

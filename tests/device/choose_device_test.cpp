@@ -86,7 +86,10 @@ TEST_F(ChooseKernels, TheCpuKeepsItsOwn) {
 }
 
 TEST(GpuOf, IsTheOneOfTheIndexAndTheFirstWithoutOne) {
-  const DeviceFacts facts{.gpus = {{.name = "first"}, {.name = "second"}}};
+  DeviceFacts facts;
+  facts.gpus.resize(2);
+  facts.gpus[0].name = "first";
+  facts.gpus[1].name = "second";
   EXPECT_EQ(gpu_of(facts, {at::kCUDA, 1}).name, "second");
   EXPECT_EQ(gpu_of(facts, at::kCUDA).name, "first");
   EXPECT_EQ(gpu_of(facts, {at::kCUDA, 2}).name, "");

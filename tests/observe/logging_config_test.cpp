@@ -12,8 +12,7 @@ namespace {
 LoggingConfig resolved(const char* toml) {
   LoggingConfig config;
   config::Schema schema;
-  config::Section section = schema.section("logging", "", config::Identity::may_change);
-  describe(section, config);
+  declare_logging(schema, config);
   config::apply(schema, config::parse_toml(toml, "test.toml"), "test.toml");
   return config;
 }

@@ -1,7 +1,7 @@
 // What a person is told to do about a run, in each phase and for each thing that may be wrong with it.
 #include "report/judgement.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "report/words.h"
 
@@ -64,6 +64,14 @@ TEST(Judgement, ARunThatTrains) {
   Measures unlogged = with(Direction::flat);
   unlogged.loss.reset();
   expect_counsel(unlogged, {"Let it run", Tone::good}, "have to be logged");
+}
+
+TEST(Judgement, ASlightRiseMayBeChance) {
+  Measures m = measures_of(Phase::training, Direction::rising);
+  m.loss->change = {0.03, 0.001, 0.059};
+  expect_counsel(m, {"Let it run", Tone::good}, "cannot be told");
+  m.loss->change = {0.03, 0.016, 0.044};
+  expect_counsel(m, {"Look into it", Tone::bad}, "rising");
 }
 
 TEST(Judgement, AFlatLossMayFallOnceMoreWhereTheRateDecays) {
@@ -158,6 +166,39 @@ TEST(Judgement, ARunHasReachedWhatItsLastStartTells) {
   EXPECT_EQ(measures_of(run, 0.0).step, 47);
   run.usage.push_back({.from = 30, .to = 30});  // from an earlier checkpoint, with steps that were logged since
   EXPECT_EQ(measures_of(run, 0.0).step, 40);
+}
+
+TEST(Judgement, StartsThatWereOvertakenSayNothingOfOtherSets) {
+  RunRecord run;
+  run.usage = {{.from = 0, .to = 100, .validation = "a"},
+               {.from = 100, .to = 150, .validation = "b"},  // the next one went on from before it
+               {.from = 100, .to = 180, .validation = "a"},
+               {.from = 180, .to = 200, .validation = ""}};
+  EXPECT_EQ(last_step_of_other_validation(run), 0);
+  run.usage[2].from = 120;
+  EXPECT_EQ(last_step_of_other_validation(run), 120);
+  run.usage[1].validation = "";  // an earlier version does not say which set it was
+  EXPECT_EQ(last_step_of_other_validation(run), 0);
+}
+
+TEST(Judgement, ACheckpointIsCalledKeptOnlyIfItIsThere) {
+  Measures m = overfitting(Phase::training);
+  EXPECT_THAT(judge(m).counsel.text, testing::HasSubstr("step 120, whose checkpoint is not there any more"));
+  m.best_kept = true;
+  EXPECT_THAT(judge(m).counsel.text, testing::HasSubstr("step 120, whose checkpoint is kept"));
+}
+
+TEST(Judgement, EarlyStoppingIsNamed) {
+  Measures early = measures_of(Phase::finished, Direction::unknown);
+  early.step = 700;
+  early.seconds_left = 3.3;
+  EXPECT_THAT(judge(early).counsel.text, testing::HasSubstr("after step 700 of 1,000"));
+  EXPECT_THAT(judge(early).counsel.text, testing::Not(testing::HasSubstr("yet")));
+  early.patience = 3;
+  EXPECT_THAT(judge(early).counsel.text, testing::HasSubstr("Early stopping ended it after step 700 of 1,000: 3 "));
+  for (const Finding& finding : judge(early).findings) {
+    EXPECT_THAT(finding.text, testing::Not(testing::HasSubstr("3.3 s")));
+  }
 }
 
 }  // namespace

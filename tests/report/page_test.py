@@ -7,6 +7,8 @@ import os
 import pathlib
 import re
 import shutil
+import socket
+import subprocess
 import sys
 import unittest
 
@@ -168,7 +170,74 @@ class Reports(unittest.TestCase):
         self.assertEqual((counsel["about"], counsel["tone"]), ("It failed", "bad"))
         self.assertIn(last["error"], counsel["text"])
         _, output = self.report(run)
-        self.assertIn("not finite", Page(output.read_text()).text)
+        text = Page(output.read_text()).text
+        self.assertIn("not finite", text)
+        self.assertIn(f"failed: {last['error'][:40]}", text)
+        self.assertNotIn("ended in order", text)
+
+    def test_validations_of_another_set_are_told_apart(self):
+        run = WORK / "other-set"
+        shutil.rmtree(run, ignore_errors=True)
+        for steps, images in ((6, 4), (12, 8)):
+            config = write_config(
+                WORK / "other-set.toml", run, self.dataset, train={"steps": steps}, data={"validation": str(self.held_out)},
+                validation={"every_steps": 2, "images": images}, checkpoint={"every_steps": 6},
+            )
+            ddpm("train", config)
+        usage = [json.loads(line) for line in (run / "usage.jsonl").read_text().splitlines()]
+        self.assertEqual([line["validation"].split(" of ")[0] for line in (usage[0], usage[-1])], ["4 images", "8 images"])
+        self.assertEqual(usage[0]["images"], usage[-1]["images"])
+        figures = json.loads(ddpm("report", run, "--json").stdout)["runs"][0]
+        self.assertEqual((figures["other_validation_until"], figures["other_images_until"]), (6, 0))
+        losses = {line["step"]: line["validation_loss"] for line in metrics(run) if line.get("validation_loss") is not None and line["step"] > 6}
+        self.assertEqual(figures["validation"]["count"], len(losses))
+        self.assertEqual(figures["validation"]["best"], min(losses.values()))
+
+    def test_a_run_whose_process_was_killed_does_not_train(self):
+        run = self.copy("run")
+        shutil.rmtree(run / "model")
+        account = (run / "usage.jsonl").read_text().splitlines(keepends=True)
+        (run / "usage.jsonl").write_text("".join(account[:-1]))
+        process = subprocess.Popen(["sleep", "600"])
+        table = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip() + "/" + os.readlink("/proc/self/ns/pid")
+        ticks = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        owner = {"host": socket.gethostname(), "pid": process.pid, "process_start": f"{table}/{ticks}"}
+        (run / "LOCK").write_text(json.dumps(owner, indent=2) + "\n")
+        figures = json.loads(ddpm("report", run, "--json").stdout)["runs"][0]
+        self.assertEqual(figures["phase"], "training")
+        self.assertGreater(figures["use"]["seconds"], json.loads(account[-2])["seconds"])
+        process.kill()
+        process.wait()
+        figures = json.loads(ddpm("report", run, "--json").stdout)["runs"][0]
+        self.assertEqual(figures["phase"], "interrupted")
+        self.assertIn("The process that holds its lock has ended", figures["counsel"]["text"])
+        self.assertEqual(figures["use"]["seconds"], json.loads(account[-2])["seconds"])
+
+    def test_evaluations_say_of_which_step_they_are(self):
+        run = self.copy("run")
+        (run / "evaluation").mkdir()
+        settings = {"levels": 1, "weights": "step 6, ema:0 weights"}
+        for name, kind, more in (("loss", "loss", {"settings": settings}), ("samples", "samples", {"settings": {}})):
+            result = {"format": 1, "kind": kind, "data": "d", "samples": ["s"], "count": 3, "metrics": [{"name": "m", "value": 1.5}]}
+            (run / "evaluation" / f"{name}.json").write_text(json.dumps(result | more))
+        os.utime(run / "evaluation" / "samples.json", (1e9, 1e9))
+        _, output = self.report(run)
+        text = Page(output.read_text()).text
+        self.assertIn("Weights: step 6, ema:0 weights. The run has gone on to step 12 since.", text)
+        self.assertIn("does not say of which step the samples are. It is older than the checkpoint of step 12", text)
+        loss, samples = json.loads(ddpm("report", run, "--json").stdout)["runs"][0]["evaluations"]
+        self.assertEqual((loss["step"], samples["step"]), (6, None))
+
+    def test_logs_of_a_later_version_are_named(self):
+        run = self.copy("run")
+        text = (run / "usage.jsonl").read_text()
+        (run / "usage.jsonl").write_text(text.replace('"format":1', '"format":2'))
+        (run / "metrics.jsonl").write_text("{}\n")
+        said, output = self.report(run, code=4)
+        self.assertIn("format 2, this program reads 1: a newer ddpm wrote it", said.stderr)
+        text = Page(output.read_text()).text
+        self.assertIn("Step 12 of 12", text)
+        self.assertNotIn("No step of the last ones was skipped", text)
 
     def test_a_page_is_not_written_beside_nothing(self):
         finished = ddpm("report", WORK / "first", "--output", WORK / "nowhere" / "page.html", check=False)

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "report/charts.h"
+
 namespace ddpm::report {
 namespace {
 
@@ -76,6 +78,60 @@ TEST(Proposal, EnergyOfHostsIsNotThatOfTheirGpus) {
     EXPECT_EQ(proposal.kwh.has_value(), whole) << source;
     EXPECT_EQ(proposal.text.find(", without GPUs") == std::string::npos, whole) << proposal.text;
   }
+}
+
+TEST(Proposal, ASpeedIsToldAlsoWhereTheHardwareIsNotKnown) {
+  TestedRun run = run_on(1, 2, 0, 887.0);
+  run.record.usage.clear();
+  const std::string text = proposal_of({run}).text;
+  EXPECT_NE(text.find("On hardware that was not recorded, 887 images were trained per second."), std::string::npos)
+      << text;
+  run.measures.images_per_second.reset();
+  EXPECT_NE(proposal_of({run}).text.find(" Its speed is not known."), std::string::npos) << proposal_of({run}).text;
+}
+
+TEST(Account, AStartThatTrainsHasUsedTheTimeUpToNow) {
+  TestedRun run = run_on(1, 4, 0, 10.0);
+  run.record.usage[0].time = 1000.0;
+  run.record.usage[0].joules = 7.0;
+  run.record.metrics.resize(1);
+  run.record.metrics.back().step = 117;
+  const Account account = account_of(run.record, 1060.0);
+  EXPECT_EQ(account.seconds, 60.0);
+  EXPECT_EQ(account.core_seconds, 240.0);
+  EXPECT_EQ(account.images, 117 * 32);
+  EXPECT_EQ(account.measured_seconds, 0.0);
+  EXPECT_EQ(counted_line(run.record, 0, 1060.0).to, 117);
+  EXPECT_EQ(account_of(run.record).seconds, 0.0);
+  run.record.usage[0].event = observe::UsageEvent::end;
+  EXPECT_EQ(account_of(run.record, 1060.0).seconds, 0.0);
+}
+
+TEST(Charts, LossesThatCannotBeComparedAreMarked) {
+  std::vector<RunRecord> runs = {run_on(1, 1, 0, 1.0).record, run_on(1, 1, 0, 1.0).record};
+  for (RunRecord& run : runs) {
+    run.metrics.resize(1);
+    run.metrics.back() = {.step = 1, .loss = 0.5, .learning_rate = 1e-3, .validation_loss = 0.5};
+    run.settings.push_back({"diffusion.formulation", "\"ddpm\""});
+    run.settings.push_back({"diffusion.clip_sample", "true"});
+  }
+  const auto note_of = [&](const std::string& title) {
+    for (const Chart& chart : charts_of(runs)) {
+      if (chart.title == title) return chart.note;
+    }
+    return std::string("no such chart");
+  };
+  runs[1].settings.back().value = "false";
+  EXPECT_EQ(note_of("Validation loss"), "");
+  runs[0].usage[0].validation = "a";
+  runs[1].usage[0].validation = "b";
+  EXPECT_EQ(note_of("Validation loss"), "not comparable, since the runs differ in the images that they validated on");
+  EXPECT_EQ(note_of("Training loss").find("not comparable"), std::string::npos);
+  runs[1].settings[runs[1].settings.size() - 2].value = "\"edm\"";
+  EXPECT_NE(note_of("Training loss").find("; not comparable, since the runs differ in diffusion.formulation"),
+            std::string::npos)
+      << note_of("Training loss");
+  EXPECT_EQ(note_of("Learning rate"), "");
 }
 
 TEST(Proposal, RunsOnOtherWindowsDoOtherWork) {
