@@ -26,7 +26,7 @@ struct Validations {
 /// Up to which step other images were trained on than now, by what the starts say in usage.jsonl; 0: none that are
 /// known. Starts of earlier versions do not say which.
 int64_t last_step_of_other_images(const RunRecord& run);
-/// The same for the set that is validated on. A start that did not validate is passed over.
+/// Up to which step another set was validated on than now, or 0. A start that did not validate is passed over.
 int64_t last_step_of_other_validation(const RunRecord& run);
 
 /// The validations on the set in use; none where there are none of it yet.
