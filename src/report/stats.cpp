@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/probability.h"
 
@@ -49,11 +50,27 @@ Direction direction_of(const Interval& change) {
 /// Standard errors on either side of a 95 % interval, by Student's t.
 double half_width(std::size_t degrees) { return base::student_quantile(0.95, static_cast<double>(degrees)); }
 
-/// Whether it is a spike that makes the line through the means of blocks rise, or fall: their medians do not, or have
-/// come half the way back from the rise.
+/// The line through what is left without the eighth of `y` that lies furthest from its median.
+std::optional<Line> line_without_far_ones(std::span<const double> x, std::span<const double> y) {
+  const double middle = median_of(y);
+  std::vector<std::size_t> places(y.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::ranges::stable_sort(places, {}, [&](std::size_t i) { return std::abs(y[i] - middle); });
+  places.resize(y.size() - y.size() / 8);
+  std::ranges::sort(places);
+  Points near;
+  for (const std::size_t i : places) {
+    near.x.push_back(x[i]);
+    near.y.push_back(y[i]);
+  }
+  return fit_line(near.x, near.y);
+}
+
+/// Whether it is a spike that makes the line through the means of blocks rise, or fall: the medians of all but a few do
+/// not, or have come half the way back from the rise.
 bool is_of_spike(const Line& means, std::span<const double> x, const std::vector<double>& medians) {
   constexpr double kLeast = 0.25;
-  const auto line = fit_line(x, medians);
+  const auto line = line_without_far_ones(x, medians);
   if (!line || line->slope / means.slope < kLeast) return true;
   const auto [least, most] = std::ranges::minmax(medians);
   return means.slope > 0.0 && medians.back() - least < 0.5 * (most - least);

@@ -107,6 +107,7 @@ class MaskedSamples(unittest.TestCase):
         model = {"in_channels": 1, "out_channels": 1, "sample_size": SIZE}
         data = {"train": str(path)} | ({"mask": "/mask"} if path.suffix == ".h5" else {})
         run = WORK / f"{path.stem}-{name}"
+        shutil.rmtree(run, ignore_errors=True)
         ddpm("train", write_config(WORK / "run.toml", run, path, data=data, model=model, diffusion=diffusion, train={"steps": 30}))
         return run
 

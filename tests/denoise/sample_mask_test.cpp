@@ -30,7 +30,7 @@ TEST(SampleMask, OfTheSetBelongsToTheModelWhereItIsRecordedForImagesOfThatSize) 
   EXPECT_EQ(mask_source(image), MaskSource::model);
   EXPECT_EQ(mask_to_read(image), "");
   EXPECT_EQ(mask_warning(image, nullptr), "");
-  const at::Tensor wanted = at::tensor({true, false, true, true, false, false}).view({1, 1, 2, 3});
+  const at::Tensor wanted = at::tensor({1, 0, 1, 1, 0, 0}, at::kInt).to(at::kBool).view({1, 1, 2, 3});
   EXPECT_TRUE(mask_of_model(image, at::kCPU).equal(wanted));
   image.height = 4;
   EXPECT_EQ(mask_source(image), MaskSource::given);

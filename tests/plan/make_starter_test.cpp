@@ -68,7 +68,7 @@ TEST_F(MakeStarter, GivesUpSpeedForMemoryAndThenRefuses) {
 }
 
 TEST_F(MakeStarter, IsSmallOnTheHost) {
-  wishes_ = {.memory_gib = 64.0, .steps = 7};
+  wishes_ = {.memory_gib = 64.0, .steps = 7, .run_directory = "runs/shapes"};
   const Starter starter = make_starter(set_, wishes_);
   EXPECT_EQ(starter.model.block_out_channels.front(), 32);
   EXPECT_EQ(starter.arrangement.parallelism.global_size, 32);

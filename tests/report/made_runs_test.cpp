@@ -199,6 +199,7 @@ TEST(MadeRuns, ValidationsOfAnotherSetAreNotCounted) {
 
 TEST(MadeRuns, ALossOnOtherImagesIsNotCompared) {
   const MadeRun made{.loss = [](int64_t step) { return step <= 4800 ? 0.05 : 0.2; },
+                     .noise = 0.01,
                      .validation = [](int64_t step) { return step <= 4800 ? 0.05 : 0.09; }};
   RunRecord run = record_of(made);
   run.usage = {{.start = "a", .from = 0, .to = 4800, .total = 12'000, .images = "x", .validation = "v"},
