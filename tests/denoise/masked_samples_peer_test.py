@@ -132,7 +132,7 @@ class MaskedSamples(unittest.TestCase):
         self.assertLessEqual(np.abs(drawn - wanted).max(), 1e-4 * np.abs(wanted).max())
         self.assertEqual(np.abs(drawn * ~valid.numpy()).max(), 0)
 
-    def assert_drawn_by_card(self, run, valid, **names):
+    def assert_drawn_by_card(self, run, valid, given=False):
         """The program of the model's card holds every denoised image at 0 under the mask, and so what it draws."""
         program = re.search(r"```python\n(.*?)```", (run / "model/README.md").read_text(), re.DOTALL)[1]
         kind = getattr(diffusers, re.search(r"from diffusers import (\w+)", program)[1])
@@ -143,6 +143,7 @@ class MaskedSamples(unittest.TestCase):
             denoised.append(getattr(done, "pred_original_sample", None))
             return done
 
+        names = {"valid": valid} if given else {}
         torch.manual_seed(3)
         with mock.patch.object(kind, "step", watched):
             exec(program.replace("PATH OF THIS FOLDER", str(run / "model")), names)
@@ -188,7 +189,7 @@ class MaskedSamples(unittest.TestCase):
         self.assert_drawn_by_loop(run, "euler", 12, valid, "--condition", folder)
         self.assert_drawn_by_loop(run, "euler", 12, valid, "--condition", WORK / "each-source.h5")
         self.assertIn("whoever draws gives one", (run / "model/README.md").read_text())
-        self.assert_drawn_by_card(run, valid[:1], valid=valid[:1])
+        self.assert_drawn_by_card(run, valid[:1], given=True)
 
 
 if __name__ == "__main__":
