@@ -57,9 +57,9 @@ struct CommonConfig {
 };
 /// Declares train.steps in the section, which is of a run of any model; `instead_of` as in config::KeyOptions.
 template <typename Steps>
-void describe_steps(config::Section& section, Steps& steps, std::string instead_of = {}) {
+void describe_steps(config::Section& section, Steps& steps, const std::string& instead_of = {}) {
   section.key("steps", steps, "Optimizer steps of the whole run; it may grow on resume.",
-              {.min = 1, .max = engine::kMaxSteps, .instead_of = std::move(instead_of)});
+              {.min = 1, .max = engine::kMaxSteps, .instead_of = instead_of});
 }
 /// Sections `run` and `batch`.
 void describe_run_and_batch(config::Schema& schema, CommonConfig& c);
