@@ -23,7 +23,7 @@ constexpr auto names_of(Missing /*type*/) { return std::to_array<std::string_vie
 enum class MaskUse : uint8_t {
   required,  ///< each file must have it
   optional,  ///< it is left where a file lacks it
-  lasting,   ///< the same, and a foreign file's is left where it changes along the sample axes
+  lasting,   ///< as optional, and a foreign file's is left where it changes along the sample axes
 };
 
 struct DatasetOptions {

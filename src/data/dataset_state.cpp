@@ -192,8 +192,8 @@ std::span<const std::byte> Dataset::held_values(std::size_t field) const {
 }
 void Dataset::set_transforms(const std::vector<Field>& like) {
   for (const Field& field : state_->info.fields) {
-    const auto from = std::ranges::find(like, field.role, &Field::role);
-    if (from == like.end()) continue;
+    const Field* from = field_of(like, field.role);
+    if (from == nullptr) continue;
     for (const Variable& variable : from->variables) {
       const Transform& map = variable.transform;
       if (!map.has_grid() || map.grid->sides == field.format().sides()) continue;
@@ -203,8 +203,8 @@ void Dataset::set_transforms(const std::vector<Field>& like) {
   }
   for (auto* fields : {&state_->info.fields, &state_->fields, &state_->set_fields}) {
     for (Field& field : *fields) {
-      const auto from = std::ranges::find(like, field.role, &Field::role);
-      if (from == like.end()) continue;
+      const Field* from = field_of(like, field.role);
+      if (from == nullptr) continue;
       DDPM_CHECK(from->variables.size() == field.variables.size(), "{} variables of {}, {} of another set",
                  field.variables.size(), field.name, from->variables.size());
       for (std::size_t v = 0; v < field.variables.size(); ++v) {

@@ -211,9 +211,13 @@ void expect_usable(const Field& field, const std::string& where) {
   expect_transforms(field, where);
 }
 
+const Field* field_of(const std::vector<Field>& fields, FieldRole role) {
+  const auto found = std::ranges::find(fields, role, &Field::role);
+  return found == fields.end() ? nullptr : &*found;
+}
+
 void expect_fitting(const std::vector<Field>& fields, const std::string& where) {
-  const auto images = std::ranges::find(fields, FieldRole::image, &Field::role);
-  const std::vector<int64_t> wanted = images->format().sides();
+  const std::vector<int64_t> wanted = field_of(fields, FieldRole::image)->format().sides();
   for (const Field& field : fields) {
     if (field.shape.size() < 2 || field.role == FieldRole::image) continue;
     const std::vector<int64_t> grid = field.format().sides();

@@ -103,6 +103,9 @@ struct Field {
   friend bool operator==(const Field&, const Field&) = default;
 };
 
+/// The first field of a role, or null.
+const Field* field_of(const std::vector<Field>& fields, FieldRole role);
+
 /// The field of a role as HDF5 shows it: its shape without the axis of images. It has a variable for each channel or
 /// parameter, as image_fields() names them.
 Field make_field(FieldRole role, std::string path, std::vector<int64_t> shape, base::DType dtype, bool per_set);

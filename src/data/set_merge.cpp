@@ -13,10 +13,10 @@ namespace {
 void expect_same_kind(const DatasetInfo& all, const DatasetInfo& set, const std::string& first,
                       const std::string& name) {
   for (const Field& field : all.fields) {
-    const auto same = std::ranges::find(set.fields, field.role, &Field::role);
-    if (same != set.fields.end() && *same == field) continue;
+    const Field* same = field_of(set.fields, field.role);
+    if (same != nullptr && *same == field) continue;
     throw base::DatasetError("{}: {} field of role {} as {} has is wanted: the same name, shape, type and transforms",
-                             name, same == set.fields.end() ? "a" : "the same", base::name_of(field.role), first);
+                             name, same == nullptr ? "a" : "the same", base::name_of(field.role), first);
   }
   if (set.fields.size() > all.fields.size()) {
     throw base::DatasetError("{}: it has {} fields, {} has {}", name, set.fields.size(), first, all.fields.size());

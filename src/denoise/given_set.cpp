@@ -77,11 +77,6 @@ void expect_known_labels(const data::Dataset& dataset, const nn::UNet2DConfig& u
 
 }  // namespace
 
-const data::Field* field_of(const std::vector<data::Field>& fields, FieldRole role) {
-  const auto found = std::ranges::find(fields, role, &data::Field::role);
-  return found == fields.end() ? nullptr : &*found;
-}
-
 std::vector<data::Field> given_fields(const std::vector<data::Field>& trained) {
   std::vector<data::Field> given;
   std::ranges::copy_if(trained, std::back_inserter(given), [](const data::Field& field) {

@@ -8,11 +8,8 @@
 
 namespace ddpm::denoise {
 
-/// The field of a role, or null.
-const data::Field* field_of(const std::vector<data::Field>& fields, data::FieldRole role);
-
-/// The fields of the training set that a set gives to samples: conditions, static values and parameters. Its
-/// images are not looked at.
+/// The fields of the training set that a set gives to samples: conditions, static values and parameters. Its images are
+/// not looked at.
 std::vector<data::Field> given_fields(const std::vector<data::Field>& trained);
 
 /// Which arrays or variables of a file have the roles that the model takes: those of the training set. A file may lack

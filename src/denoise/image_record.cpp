@@ -126,8 +126,8 @@ bool ImageRecord::is_like(const ImageRecord& other) const {
 }
 
 std::vector<int64_t> ImageRecord::whole_sides() const {
-  const auto images = std::ranges::find(fields, data::FieldRole::image, &data::Field::role);
-  return images == fields.end() ? whole : images->format().sides();
+  const data::Field* images = field_of(fields, data::FieldRole::image);
+  return images == nullptr ? whole : images->format().sides();
 }
 
 std::vector<data::Transform> ImageRecord::transforms(int64_t channels) const {
@@ -141,8 +141,8 @@ std::vector<data::Transform> ImageRecord::transforms(int64_t channels) const {
 }
 
 void ImageRecord::name_variables(std::vector<data::Variable>& variables) const {
-  const auto images = std::ranges::find(fields, data::FieldRole::image, &data::Field::role);
-  const std::vector<data::Variable>& recorded = images == fields.end() ? names : images->variables;
+  const data::Field* images = field_of(fields, data::FieldRole::image);
+  const std::vector<data::Variable>& recorded = images == nullptr ? names : images->variables;
   if (recorded.size() != variables.size()) return;
   for (std::size_t v = 0; v < variables.size(); ++v) {
     variables[v].name = recorded[v].name;

@@ -21,11 +21,10 @@ using Names = std::vector<std::string>;
 /// The names of the variables of a role. Those of images are unknown, and none, where only the number of their channels
 /// is recorded.
 Names names_of_role(const ImageRecord& record, FieldRole role) {
-  const auto field = std::ranges::find(record.fields, role, &data::Field::role);
+  const data::Field* field = field_of(record.fields, role);
   Names names;
-  if (field == record.fields.end() && role != FieldRole::image) return names;
-  for (const data::Variable& v : field == record.fields.end() ? record.names : field->variables)
-    names.push_back(v.name);
+  if (field == nullptr && role != FieldRole::image) return names;
+  for (const data::Variable& v : field == nullptr ? record.names : field->variables) names.push_back(v.name);
   return names;
 }
 
@@ -159,9 +158,9 @@ Names changed_transforms(const ImageRecord& before, const ImageRecord& now, int6
     changed.push_back(c < drawn.size() ? drawn[c] : fmt::format("channel {}", c));
   }
   for (const FieldRole role : {FieldRole::condition, FieldRole::static_values, FieldRole::parameters}) {
-    const auto known = std::ranges::find(before.fields, role, &data::Field::role);
-    const auto given = std::ranges::find(now.fields, role, &data::Field::role);
-    if (known == before.fields.end() || given == now.fields.end()) continue;
+    const data::Field* known = field_of(before.fields, role);
+    const data::Field* given = field_of(now.fields, role);
+    if (known == nullptr || given == nullptr) continue;
     for (const data::Variable& variable : given->variables) {
       const auto same = std::ranges::find(known->variables, variable.name, &data::Variable::name);
       if (same != known->variables.end() && same->transform != variable.transform) changed.push_back(variable.name);

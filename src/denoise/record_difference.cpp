@@ -89,14 +89,12 @@ class Differences {
 
   void compare_fields(data::FieldRole role, const std::vector<data::Field>& seen,
                       const std::vector<data::Field>& wanted) {
-    const auto one = std::ranges::find(seen, role, &data::Field::role);
-    const auto other = std::ranges::find(wanted, role, &data::Field::role);
+    const data::Field* one = field_of(seen, role);
+    const data::Field* other = field_of(wanted, role);
     const std::string name(base::name_of(role));
-    const bool is_seen = one != seen.end();
-    const bool is_wanted = other != wanted.end();
-    if (is_seen && is_wanted) return compare_field(name, *one, *other);
-    if (is_seen) add(name, shape_text(*one), "none");
-    if (is_wanted) add(name, "none", shape_text(*other));
+    if (one != nullptr && other != nullptr) return compare_field(name, *one, *other);
+    if (one != nullptr) add(name, shape_text(*one), "none");
+    if (other != nullptr) add(name, "none", shape_text(*other));
   }
 
   void compare_field(const std::string& role, const data::Field& seen, const data::Field& wanted) {

@@ -1,6 +1,5 @@
 #include "denoise/recorded_fields.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "base/counted.h"
@@ -34,9 +33,9 @@ std::vector<data::Field> fields_of_others(const base::Path& run, const std::stri
   if (fields.empty()) fields = data::image_fields(info.image(), record.normalization, /*has_labels=*/false);
   comm::agree(world, [&] {
     for (const data::Field& field : info.fields) {
-      const auto known = std::ranges::find(fields, field.role, &data::Field::role);
-      if (known == fields.end() && field.variables.empty()) continue;
-      if (known != fields.end() && known->variables.size() == field.variables.size()) continue;
+      const data::Field* known = field_of(fields, field.role);
+      if (known == nullptr && field.variables.empty()) continue;
+      if (known != nullptr && known->variables.size() == field.variables.size()) continue;
       throw base::OutputError("{}: its fields are others than those that the run was trained on: {} of role {}",
                               run.string(), base::counted(std::ssize(field.variables), "variable"),
                               base::name_of(field.role));

@@ -11,22 +11,19 @@ namespace {
 
 using data::FieldRole;
 
-/// The mask among fields, or null.
-const data::Field* mask_among(const std::vector<data::Field>& fields) {
-  const auto found = std::ranges::find(fields, FieldRole::mask, &data::Field::role);
-  return found == fields.end() ? nullptr : &*found;
-}
+/// The mask that the model learned with, or null.
+const data::Field* mask_of(const ImageRecord& image) { return field_of(image.fields, FieldRole::mask); }
 
 const data::Field* offered_mask(const data::Dataset* given) {
-  return given == nullptr ? nullptr : mask_among(given->info().fields);
+  return given == nullptr ? nullptr : field_of(given->info().fields, FieldRole::mask);
 }
 
 /// Whether the mask of a set is the one that the model has.
 bool is_that_of_model(const RecordedMask& mask, const data::Dataset& given) {
   const std::vector<data::Field>& fields = given.set_fields();
-  const auto found = std::ranges::find(fields, FieldRole::mask, &data::Field::role);
-  if (found == fields.end()) return false;
-  const auto values = given.set_values(static_cast<std::size_t>(found - fields.begin()));
+  const data::Field* found = field_of(fields, FieldRole::mask);
+  if (found == nullptr) return false;
+  const auto values = given.set_values(static_cast<std::size_t>(found - fields.data()));
   return std::ranges::equal(values, mask.valid,
                             [](std::byte value, bool valid) { return (value != std::byte{0}) == valid; });
 }
@@ -42,7 +39,7 @@ std::string learned_mask(const ImageRecord& image, const data::Field& learned) {
 
 MaskSource mask_source(const ImageRecord& image) {
   if (!image.mask.empty() && image.mask.sides == image.sides()) return MaskSource::model;
-  return mask_among(image.fields) != nullptr ? MaskSource::given : MaskSource::nobody;
+  return mask_of(image) != nullptr ? MaskSource::given : MaskSource::nobody;
 }
 
 at::Tensor mask_of_model(const ImageRecord& image, at::Device device) {
@@ -59,7 +56,7 @@ bool gives_masks(const ImageRecord& image, const data::Dataset* given) {
 
 std::string mask_to_read(const ImageRecord& image) {
   if (mask_source(image) != MaskSource::given) return "";
-  return mask_among(image.fields)->path;
+  return mask_of(image)->path;
 }
 
 std::string mask_warning(const ImageRecord& image, const data::Dataset* given) {
@@ -78,7 +75,7 @@ std::string mask_warning(const ImageRecord& image, const data::Dataset* given) {
       break;
   }
   if (offered != nullptr) return "";
-  const data::Field& learned = *mask_among(image.fields);
+  const data::Field& learned = *mask_of(image);
   return fmt::format(
       "the model was trained with {}{}; images are drawn as if they had values everywhere; wanted: as --condition a "
       "set whose masks they have",

@@ -107,6 +107,11 @@ Estimate wilson_at_ends(const Estimate& share) {
   return wilson(whole);
 }
 
+double error_at_ends(const Estimate& share) {
+  const Estimate whole = wilson_at_ends(share);
+  return whole.method == Method::wilson ? whole.standard_error : 0.0;
+}
+
 Estimate share_of(std::span<const double> numbers) { return wilson(mean_of(numbers)); }
 
 Estimate over_sets(std::span<const Estimate> sets) {

@@ -64,6 +64,10 @@ Estimate wilson(Estimate share);
 /// A share of none or of all, but for rounding, with the interval and the error of wilson(); another share as it is.
 Estimate wilson_at_ends(const Estimate& share);
 
+/// The error of a share of none or of all by wilson_at_ends(), which a difference from that share leaves out, since it
+/// does not scatter; 0 of another share.
+double error_at_ends(const Estimate& share);
+
 /// The share of the units that count, of numbers that are 0 or 1: as mean_of(), but for the interval of wilson().
 Estimate share_of(std::span<const double> numbers);
 

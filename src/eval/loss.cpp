@@ -14,7 +14,6 @@
 #include "base/named.h"
 #include "comm/collectives.h"
 #include "data/valid_pixels.h"
-#include "denoise/given_set.h"
 #include "denoise/load_model.h"
 #include "denoise/patch.h"
 #include "denoise/validation_set.h"
@@ -181,7 +180,7 @@ std::vector<Column> columns_of(const LossTable& table, const diffusion::Diffusio
 }
 
 const data::Field* learned_mask(const LossModel& loaded) {
-  return denoise::field_of(loaded.model.image.fields, data::FieldRole::mask);
+  return field_of(loaded.model.image.fields, data::FieldRole::mask);
 }
 
 /// Where nothing says which mask is read, it is the one that the model learned with, of files that have it.
@@ -231,9 +230,8 @@ void expect_same_pixels(const LossSide& a, const LossSide& b) {
   }
 }
 
-RowName row_name(const Column& column) {
-  const Metric metric{.name = column.name, .variable = column.variable, .level = column.level, .estimate = {}};
-  return {.name = metric.name, .variable = metric.variable, .level = metric.level_text()};
+Metric metric_of(const Column& column, const Estimate& estimate = {}) {
+  return {.name = column.name, .variable = column.variable, .level = column.level, .estimate = estimate};
 }
 
 /// What is told of each model of both sides, those of A first.
@@ -292,7 +290,7 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
   const nn::UNet2DConfig& unet = loaded.model.unet->config();
   data::Dataset dataset = open_data(loaded, options, world);
   LossTable table;
-  table.masked = denoise::field_of(dataset.info().fields, data::FieldRole::mask) != nullptr;
+  table.masked = field_of(dataset.info().fields, data::FieldRole::mask) != nullptr;
   if (!table.masked && learned_mask(loaded) != nullptr) {
     runtime.log.warn(
         "{}: the model was trained with a mask, and {} has none: its loss counts all pixels; wanted: "
@@ -347,15 +345,12 @@ Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& opti
   std::vector<std::vector<RowName>> names;
   for (const std::vector<Column>& of_model : columns) {
     names.emplace_back();
-    for (const Column& column : of_model) names.back().push_back(row_name(column));
+    for (const Column& column : of_model) names.back().push_back(row_name(metric_of(column)));
   }
   for (const std::vector<std::size_t>& places : same_rows(names)) {
     const Column& column = columns.front()[places.front()];
     const std::array<Side, 2> sides = sides_of(columns, places, a.models.size());
-    result.metrics.push_back({.name = column.name,
-                              .variable = column.variable,
-                              .level = column.level,
-                              .estimate = combine(std::span(sides).first(1), /*same_units=*/true, result.count)});
+    result.metrics.push_back(metric_of(column, combine(std::span(sides).first(1), /*same_units=*/true, result.count)));
     if (b.models.empty()) continue;
     Comparison comparison =
         compare(sides[0].value(), -sides[1].value(), combine(sides, /*same_units=*/true, result.count));

@@ -46,10 +46,6 @@ Comparison compare_apart(const Measured& a, const Measured& b) {
   return compare_independent(shortfall(a).estimate, shortfall(b).estimate, shared);
 }
 
-RowName row_name(const Metric& metric) {
-  return {.name = metric.name, .variable = metric.variable, .level = metric.level_text()};
-}
-
 }  // namespace
 
 Metric shortfall(const Measured& measured) {

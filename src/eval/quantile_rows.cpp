@@ -75,9 +75,8 @@ std::vector<Moved> shares_moved(const VariableSums& variable, const Evidence& ev
 std::optional<double> sigmas_of(const Moved& moved) {
   const Estimate& difference = moved.difference;
   if (std::isnan(difference.standard_error)) return std::nullopt;
-  const Estimate samples = wilson_at_ends(moved.samples);
-  const double own = samples.method == Method::wilson ? samples.standard_error : 0.0;
-  return difference.value == 0.0 ? 0.0 : difference.value / std::hypot(difference.standard_error, own);
+  if (difference.value == 0.0) return 0.0;
+  return difference.value / std::hypot(difference.standard_error, error_at_ends(moved.samples));
 }
 
 std::vector<Statistic> shares_up_to(const MarginalSums& at) {

@@ -61,9 +61,7 @@ void estimate_into(Result& result, const Evidence& evidence, const std::vector<R
       next += 2;
       metric.reference = reference.value;
       metric.reference_error = reference.standard_error;
-      // A share of none or of all does not scatter, so that the difference knows nothing of its error.
-      const double own = metric.estimate.method == Method::wilson ? metric.estimate.standard_error : 0.0;
-      const double error = std::hypot(off.standard_error, own);
+      const double error = std::hypot(off.standard_error, rows[i].share ? error_at_ends(found[i]) : 0.0);
       if (error > 0.0) metric.sigmas = off.value / error;
     }
     result.metrics.push_back(std::move(metric));

@@ -18,6 +18,10 @@ std::vector<Occurrence> occurrences_of(const std::vector<RowName>& list) {
 
 }  // namespace
 
+RowName row_name(const Metric& metric) {
+  return {.name = metric.name, .variable = metric.variable, .level = metric.level_text()};
+}
+
 std::vector<std::vector<std::size_t>> same_rows(std::span<const std::vector<RowName>> lists) {
   std::map<Occurrence, std::vector<std::size_t>> places;
   for (const std::vector<RowName>& list : lists) {

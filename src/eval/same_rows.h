@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "eval/result.h"
+
 namespace ddpm::eval {
 
 /// What tells a row from the others of its list.
@@ -16,6 +18,9 @@ struct RowName {
   std::string level = {};
   friend auto operator<=>(const RowName&, const RowName&) = default;
 };
+
+/// The name of a metric's row.
+RowName row_name(const Metric& metric);
 
 /// For each row that all lists have its place in each of them, in the order of the first list. Where lists have several
 /// rows of one name, the n-th of them is the n-th of the others.

@@ -60,6 +60,12 @@ class Batch:
         self.submit("train", config, **{f"TRAIN_{self.suffix}": f"{self.two_ranks} {self.limit(SAVE_S + 2)}"}, **environment)
         return config
 
+    def run_one(self, code=0):
+        """Runs the one job that waits, which leads to no other."""
+        (job,) = self.queue.run_all()
+        self.assertEqual(job.code, code, job.said)
+        return job
+
     def test_a_run_comes_back_until_it_is_done(self):
         self.stopped_by_the_clock("chain")
         first = self.queue.run_next()
@@ -83,14 +89,11 @@ class Batch:
         # It is the run that nothing has stopped, and submitted again it ends at once.
         if not Batch.has_unbroken:
             self.submit("train", self.config(UNBROKEN.name, **LONG))
-            (unbroken,) = self.queue.run_all()
-            self.assertNotIn("back into the queue", unbroken.said)
+            self.assertNotIn("back into the queue", self.run_one().said)
             Batch.has_unbroken = True
         self.submit("train", WORK / "chain.toml")
-        (again,) = self.queue.run_all()
+        self.assertIn("nothing to do", self.run_one().said)
         self.assertEqual(sha256_of_model(WORK / "chain"), sha256_of_model(UNBROKEN))
-        self.assertEqual(again.code, 0)
-        self.assertIn("nothing to do", again.said)
 
     def test_restarts_are_bounded(self):
         self.stopped_by_the_clock("bounded", steps=5000, DDPM_MAX_RESTARTS="1")
@@ -100,20 +103,17 @@ class Batch:
 
     def test_errors_arrive_as_they_are_and_are_not_repeated(self):
         self.submit("train", self.config("wrong", optimizer={"learning_rat": 1}), "--", "sample", "--model", WORK / "wrong")
-        (job,) = self.queue.run_all()
-        self.assertEqual(job.code, 2, job.said)
+        job = self.run_one(code=2)
         self.assertIn("learning_rate", job.said)
 
     def test_a_limit_without_time_to_train_is_refused(self):
         self.submit("train", self.config("hasty", **SHORT), DDPM_SAVE_SECONDS="03600")  # no octal number
-        (job,) = self.queue.run_all()
-        self.assertEqual(job.code, 2, job.said)
+        job = self.run_one(code=2)
         self.assertIn("the time limit leaves no time to train beside the 3600 seconds to save", job.said)
 
     def test_a_limit_of_the_users_own_is_left_as_it_is(self):
         self.submit("train", self.config("own", **SHORT), "--fault.max_minutes", 7, DDPM_SAVE_SECONDS="3600")
-        (job,) = self.queue.run_all()
-        self.assertEqual(job.code, 0, job.said)
+        self.run_one()
 
     def test_term_saves_and_ends(self):
         self.submit("train", self.config("ended", **{**LONG, "train": {"steps": 5000}}))
@@ -140,9 +140,7 @@ class Batch:
         self.assertEqual(job.returncode, 0, said)
         self.assertIn("stopped; back into the queue", said)
         self.assertFalse(output.exists())
-        (again,) = self.queue.run_all()
-        self.assertEqual(again.code, 0, again.said)
-        self.assertIn("of them from an earlier command", again.said)
+        self.assertIn("of them from an earlier command", self.run_one().said)
         ddpm("data", "verify", output)
 
     def test_usr1_does_not_end_what_would_begin_anew(self):
@@ -181,8 +179,7 @@ class Batch:
 
         before = sorted((path, path.stat().st_mtime_ns) for path in dataset.rglob("*"))
         self.submit("prepare", pictures, "--output", dataset)
-        (job,) = self.queue.run_all()
-        self.assertEqual(job.code, 0, job.said)
+        job = self.run_one()
         self.assertIn("is there already: nothing to do", job.said)
         self.assertEqual(sorted((path, path.stat().st_mtime_ns) for path in dataset.rglob("*")), before)
 
@@ -226,8 +223,7 @@ class Pbs(Batch, unittest.TestCase):
         ):
             with self.subTest(launcher=launcher):
                 self.submit("train", self.config("launched", **SHORT), DDPM_LAUNCHER=launcher, DDPM_CPUS_PER_RANK="8")
-                (job,) = self.queue.run_all()
-                self.assertEqual(job.code, 0, job.said)
+                job = self.run_one()
                 self.assertIn("2 ranks", job.said)
                 called = " ".join(self.queue.calls(wanted.split()[0])[-1])
                 self.assertRegex(called, wanted + "\\S+ train ")
@@ -260,8 +256,7 @@ class Pbs(Batch, unittest.TestCase):
         (WORK / "limited.txt").write_text("--fault.max_minutes 7\n")
         self.submit("train", self.config("limited", **SHORT), "--sweep", WORK / "limited.txt", DDPM_SAVE_SECONDS="3600",
                     TRAIN_QSUB=f"-J 1-1 {self.two_ranks} {self.limit(3600)}")  # fmt: skip
-        (job,) = self.queue.run_all()
-        self.assertEqual(job.code, 0, job.said)
+        self.run_one()
 
     def test_a_job_that_the_server_runs_again_takes_over_the_lock_of_its_earlier_start(self):
         config = self.config("rerun", **SHORT)
@@ -314,8 +309,7 @@ class Pbs(Batch, unittest.TestCase):
     def test_a_limit_that_is_unknown_is_said(self):
         (self.queue.folder / "bin" / "qstat").write_text("#!/bin/sh\necho 'qstat: cannot connect' >&2\nexit 1\n")
         self.submit("train", self.config("unknown", **SHORT))
-        (job,) = self.queue.run_all()
-        self.assertEqual(job.code, 0, job.said)
+        job = self.run_one()
         self.assertIn("the time limit is unknown", job.said)
 
     def test_the_script_alone_does_for_one_start_after_the_other(self):
@@ -323,8 +317,7 @@ class Pbs(Batch, unittest.TestCase):
         subprocess.run(["qsub", *self.two_ranks.split(), "-v", "DDPM,DDPM_ARGUMENTS,DDPM_JOBS", SOURCE / "jobs" / "train.pbs"], cwd=WORK,
                        env=self.queue.environment() | {"DDPM": DDPM, "DDPM_ARGUMENTS": str(config), "DDPM_JOBS": str(SOURCE / "jobs")},
                        capture_output=True, timeout=60, check=True)  # fmt: skip
-        (job,) = self.queue.run_all()
-        self.assertEqual(job.code, 0, job.said)
+        job = self.run_one()
         self.assertEqual(job.options["-N"], "ddpm-train")
 
 
@@ -338,8 +331,7 @@ class Flux(Batch, unittest.TestCase):
     def test_ranks_are_started_by_flux_run(self):
         for variables, pmi in (({}, ""), ({"DDPM_FLUX_PMI": "pmix"}, "-o pmi=pmix ")):
             self.submit("train", self.config("launched", **SHORT), DDPM_CPUS_PER_RANK="8", **variables)
-            (job,) = self.queue.run_all()
-            self.assertEqual(job.code, 0, job.said)
+            job = self.run_one()
             self.assertIn("2 ranks", job.said)
             wanted = rf"flux run --nodes=1 --ntasks=2 --cores-per-task=8 -o cpu-affinity=per-task -o gpu-affinity=off {pmi}\S+ train "
             self.assertRegex(" ".join(self.queue.calls("flux", "run")[-1]), wanted)

@@ -89,6 +89,11 @@ class Lora(unittest.TestCase):
         ddpm("train", config, ranks=ranks)
         return run
 
+    def assert_refused(self, *command, words):
+        process = ddpm(*command, check=False)
+        self.assertEqual(process.returncode, 4, process.stderr)
+        self.assertIn(words, process.stderr)
+
     def test_peft_loads_the_adapters_and_gives_the_merged_models_output(self):
         run = self.trained
         alone, merged = opened(self.base, run / "adapter"), opened(run / "model")
@@ -155,9 +160,7 @@ class Lora(unittest.TestCase):
         (base / "normalization.json").write_text("{}")  # as an earlier export has it
         before = {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}
         run = self.train("of-precious", model={"pretrained": str(base)})
-        process = ddpm("checkpoint", "export", run, "--output", base, check=False)
-        self.assertEqual(process.returncode, 4, process.stderr)
-        self.assertIn("is or holds the model that the adapters belong to", process.stderr)
+        self.assert_refused("checkpoint", "export", run, "--output", base, words="is or holds the model that the adapters belong to")
         self.assertEqual({path: path.read_bytes() for path in base.rglob("*") if path.is_file()}, before)
 
     def test_another_base_is_refused(self):
@@ -169,13 +172,9 @@ class Lora(unittest.TestCase):
         save_file(changed, weights)
         for command in (("train", WORK / "based.toml", "--train.steps", 8),
                         ("sample", "--model", run, "--count", 1, "--output", WORK / "no.npy")):  # fmt: skip
-            process = ddpm(*command, check=False)
-            self.assertEqual(process.returncode, 4, process.stderr)
-            self.assertIn("other weights", process.stderr)
+            self.assert_refused(*command, words="other weights")
         shutil.rmtree(base)
-        process = ddpm("sample", "--model", run, "--count", 1, "--output", WORK / "no.npy", check=False)
-        self.assertEqual(process.returncode, 4, process.stderr)
-        self.assertIn(str(base), process.stderr)
+        self.assert_refused("sample", "--model", run, "--count", 1, "--output", WORK / "no.npy", words=str(base))
 
     def test_a_model_that_computes_otherwise_than_its_base_is_refused(self):
         for keys, said in (
@@ -204,9 +203,7 @@ class Lora(unittest.TestCase):
             (("train", WORK / "beside-edited.toml", "--train.steps", 8), 'its model.act_fn = "silu", yours is "gelu"'),
             (("sample", "--model", run, "--count", 1, "--output", WORK / "no.npy"), 'model.act_fn = "silu" instead of "gelu"'),
         ):
-            process = ddpm(*command, check=False)
-            self.assertEqual(process.returncode, 4, process.stderr)
-            self.assertIn(words, process.stderr)
+            self.assert_refused(*command, words=words)
         # Without adapters the model is another one, which is said.
         tuned = {"lora_rank": None, "lora_alpha": None, "lora_targets": None, "norm_num_groups": 2}
         _, config = self.config("tuned", model=tuned, train={"steps": 1})
@@ -240,22 +237,18 @@ class Lora(unittest.TestCase):
         ddpm("checkpoint", "export", run, "--format", "peft", "--output", WORK / "peft", "--base", WORK / "there" / "unet")
         settings = json.loads((WORK / "peft" / "adapter_config.json").read_text())
         self.assertEqual(settings["base_model_name_or_path"], str(WORK / "there" / "unet"))
-        other = ddpm(*sampled, WORK / "no.npy", "--base", make_base(WORK / "other", 1), check=False)
-        self.assertEqual(other.returncode, 4, other.stderr)
-        self.assertIn("other weights", other.stderr)
+        self.assert_refused(*sampled, WORK / "no.npy", "--base", make_base(WORK / "other", 1), words="other weights")
         of_none = ddpm("sample", "--model", run / "model", "--count", 1, "--output", WORK / "no.npy", "--base", WORK / "there", check=False)
         self.assertEqual(of_none.returncode, 2, of_none.stderr)
-        other = ddpm("train", WORK / "moved.toml", "--train.steps", 7, "--model.pretrained", WORK / "other", check=False)
-        self.assertEqual(other.returncode, 4, other.stderr)
-        self.assertIn("other weights", other.stderr)
+        self.assert_refused("train", WORK / "moved.toml", "--train.steps", 7, "--model.pretrained", WORK / "other",
+                            words="other weights")  # fmt: skip
         ddpm("train", WORK / "moved.toml", "--train.steps", 7, "--model.pretrained", WORK / "there")
         straight = self.train("straight", model={"pretrained": str(WORK / "there")}, train={"steps": 7})
         files = [folder / "adapter" / "adapter_model.safetensors" for folder in (run, straight)]
         self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
         # A model that is trained whole began from what it began from.
-        another = ddpm("train", WORK / "moved-whole.toml", "--train.steps", 8, "--model.pretrained", WORK / "there", check=False)
-        self.assertEqual(another.returncode, 4, another.stderr)
-        self.assertIn("model.pretrained", another.stderr)
+        self.assert_refused("train", WORK / "moved-whole.toml", "--train.steps", 8, "--model.pretrained", WORK / "there",
+                            words="model.pretrained")  # fmt: skip
 
     def test_the_best_model_is_merged_into_a_base_that_moved(self):
         base = make_base(WORK / "best-here")

@@ -132,16 +132,15 @@ class Appender {
     std::vector<Field> fields = source.fields();
     fields.insert(fields.end(), source.set_fields().begin(), source.set_fields().end());
     for (Field& field : fields) {
-      const auto known = std::ranges::find(before_.fields, field.role, &Field::role);
-      if (known == before_.fields.end() || known->shape != field.shape || known->dtype != field.dtype ||
+      const Field* known = field_of(before_.fields, field.role);
+      if (known == nullptr || known->shape != field.shape || known->dtype != field.dtype ||
           known->per_set != field.per_set) {
-        throw DatasetError("{}: {} of [{}] of {}{}; {} has {}", source.name(), base::name_of(field.role),
-                           fmt::join(field.shape, ", "), numpy_name(field.dtype), field.per_set ? ", once per set" : "",
-                           folder_.string(),
-                           known == before_.fields.end()
-                               ? "none"
-                               : fmt::format("[{}] of {}{}", fmt::join(known->shape, ", "), numpy_name(known->dtype),
-                                             known->per_set ? ", once per set" : ""));
+        throw DatasetError(
+            "{}: {} of [{}] of {}{}; {} has {}", source.name(), base::name_of(field.role), fmt::join(field.shape, ", "),
+            numpy_name(field.dtype), field.per_set ? ", once per set" : "", folder_.string(),
+            known == nullptr ? "none"
+                             : fmt::format("[{}] of {}{}", fmt::join(known->shape, ", "), numpy_name(known->dtype),
+                                           known->per_set ? ", once per set" : ""));
       }
       field = *known;
     }
@@ -155,8 +154,8 @@ class Appender {
       DatasetInfo added = read_dataset_info(folder_ / kAdded);
       if (added.class_names.empty()) added.class_names = before_.class_names;
       for (Field& field : added.fields) {
-        const auto known = std::ranges::find(before_.fields, field.role, &Field::role);
-        if (known == before_.fields.end() || known->variables.size() != field.variables.size()) continue;
+        const Field* known = field_of(before_.fields, field.role);
+        if (known == nullptr || known->variables.size() != field.variables.size()) continue;
         field.variables = known->variables;
       }
       write_dataset_info(files_, folder_ / kAdded, added);

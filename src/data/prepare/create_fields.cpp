@@ -29,9 +29,7 @@ namespace {
 constexpr int kFieldsRecipe = 1;
 constexpr int64_t kFieldsPiece = int64_t{8} << 20;
 
-ImageFormat image_format(const std::vector<Field>& fields) {
-  return std::ranges::find(fields, FieldRole::image, &Field::role)->format();
-}
+ImageFormat image_format(const std::vector<Field>& fields) { return field_of(fields, FieldRole::image)->format(); }
 
 class FieldsWriter {
  public:

@@ -1,7 +1,6 @@
 // What `ddpm data create` has made.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,7 +28,7 @@ struct CreateResult {
   int64_t bytes = 0;               ///< total size of the dataset's files
   std::vector<Field> fields = {};  ///< list of fields, as dataset.json has it
 
-  [[nodiscard]] const Field& images_field() const { return *std::ranges::find(fields, FieldRole::image, &Field::role); }
+  [[nodiscard]] const Field& images_field() const { return *field_of(fields, FieldRole::image); }
 };
 
 }  // namespace ddpm::data::prepare
