@@ -50,11 +50,10 @@ Listener::~Listener() {
 
 RankState Listener::state(const SeenTime& seen) {
   hear();
-  const auto now = base::Clock::now();
   const std::chrono::duration<double> age(state_.age_s);
   RankState state = state_;
-  state.silent_s = seen.seconds(heard_, now);
-  state.age_s = seen.seconds(heard_ - std::chrono::duration_cast<base::Clock::duration>(age), now) - state.silent_s;
+  state.silent_s = seen.seconds(heard_);
+  state.age_s = seen.seconds(heard_ - std::chrono::duration_cast<base::Clock::duration>(age)) - state.silent_s;
   return state;
 }
 

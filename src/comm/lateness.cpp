@@ -28,8 +28,8 @@ void SeenTime::look(Clock::time_point now) {
   if (pauses_.size() > kMostPauses) pauses_.pop_front();
 }
 
-double SeenTime::seconds(Clock::time_point then, Clock::time_point now) const {
-  Clock::duration seen = now - then;
+double SeenTime::seconds(Clock::time_point then) const {
+  Clock::duration seen = last_look_ - std::min(then, last_look_);
   for (auto pause = pauses_.rbegin(); pause != pauses_.rend() && pause->end > then; ++pause) {
     seen -= std::min(pause->unseen, pause->end - then);
   }

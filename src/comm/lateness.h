@@ -60,8 +60,9 @@ class SeenTime {
 
   explicit SeenTime(Clock::time_point start) : last_look_(start) {}
   void look(Clock::time_point now);
-  /// Seconds from `then` to `now`, without what the watchdog has not seen of them.
-  [[nodiscard]] double seconds(Clock::time_point then, Clock::time_point now = Clock::now()) const;
+  /// Seconds from `then` to the last look, without what the watchdog has not seen of them; 0 for a later `then`. What
+  /// has gone by since that look may hold a pause, which only the next one can tell.
+  [[nodiscard]] double seconds(Clock::time_point then) const;
 
  private:
   struct Pause {
