@@ -11,7 +11,14 @@ namespace {
 // Each stands for more than kLongestLook: together they reach farther back than half an hour.
 constexpr std::size_t kMostPauses = 1024;
 
+constexpr double kOftenest = 0.05;
+constexpr double kLeastOften = 1.0;
+
 }  // namespace
+
+double seconds_until_next_word(double deadline_s) {
+  return deadline_s > 0.0 ? std::clamp(deadline_s / 4.0, kOftenest, kLeastOften) : kLeastOften;
+}
 
 bool RankState::only_waits() const { return waiting && silent_s <= kSilence; }
 

@@ -43,8 +43,12 @@ struct RankState {
   [[nodiscard]] double progress_age_s() const;
 };
 
-/// Seconds without a word after which a rank's process counts as stopped or gone. A living one speaks every second.
+/// Seconds without a word after which a rank's process counts as stopped or gone.
 inline constexpr double kSilence = 5.0;
+
+/// Seconds after which a living rank speaks again that has said that it is in a phase of this deadline: four times in
+/// the deadline, since until then others judge it by its last word, and every second at least.
+double seconds_until_next_word(double deadline_s);
 
 /// The longest time between two looks of a watchdog that counts as a whole, in seconds.
 inline constexpr double kLongestLook = 2.0;

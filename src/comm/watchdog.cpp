@@ -22,7 +22,6 @@ namespace ddpm::comm {
 namespace {
 
 constexpr auto kLongestDeparture = std::chrono::seconds(30);
-constexpr auto kBetweenBeats = std::chrono::seconds(1);
 constexpr auto kBetweenLooks = std::chrono::milliseconds(250);
 // An answer takes two looks and the way there and back. It does not come from a rank 0 that has stopped.
 constexpr auto kLongestQuestion = std::chrono::seconds(3);
@@ -30,6 +29,11 @@ constexpr auto kLongestQuestion = std::chrono::seconds(3);
 constexpr double kFailureGrace = 2.0;
 
 using Clock = SeenTime::Clock;
+
+Clock::duration beats_of(const Phase& phase) {
+  const std::chrono::duration<double> seconds(seconds_until_next_word(phase.deadline_s));
+  return std::chrono::duration_cast<Clock::duration>(seconds);
+}
 
 }  // namespace
 
@@ -124,7 +128,7 @@ class Watchdog::Thread {
       speak(peers, states);
       judge(peers, states);
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, stop, kBetweenLooks, [] { return false; });
+      changed_.wait_for(lock, stop, std::min<Clock::duration>(kBetweenLooks, between_beats_ / 2), [] { return false; });
     }
     if (finishes_) {
       depart(peers);
@@ -152,18 +156,19 @@ class Watchdog::Thread {
     answered_.notify_all();
   }
 
-  /// Tells the others of this rank every second; what rank 0 knows of all goes to all.
+  /// Tells the others of this rank, now and then; what rank 0 knows of all goes to all.
   void speak(Peers& peers, const std::vector<RankState>& states) {
     RankState own = states.back();
     const bool another_part = own.phase.by_progress && own.sequence != said_sequence_;
     const bool news = another_part || own.failed != said_failed_ || own.speaker != said_speaker_;
-    if (!news && Clock::now() - last_beat_ < kBetweenBeats) return;
+    if (!news && Clock::now() - last_beat_ < between_beats_) return;
     for (const RankState& state : states) {
       if (session_.rank() == 0) own.job_age_s = std::min(own.job_age_s, state.progress_age_s());
     }
     bool said = true;
     for (const auto& sender : peers.senders) said = sender->say(own) && said;
     if (said) {
+      between_beats_ = beats_of(own.phase);
       said_sequence_ = own.sequence;
       said_failed_ = own.failed;
       said_speaker_ = own.speaker;
@@ -231,7 +236,8 @@ class Watchdog::Thread {
   Clock::time_point entered_ = Clock::now();
   std::atomic<bool> finishes_ = false;
   // Only the watchdog's thread uses what follows.
-  Clock::time_point last_beat_ = Clock::now() - kBetweenBeats;
+  Clock::duration between_beats_ = beats_of({});
+  Clock::time_point last_beat_ = Clock::now() - between_beats_;
   SeenTime seen_{Clock::now()};
   Clock::time_point healthy_at_ = Clock::now();  // when communication beside MPI had not failed yet
   int64_t said_sequence_ = -1;

@@ -1,13 +1,14 @@
 // Ends a job that hangs, and says which rank is to blame.
 //
-// A thread of each rank tells rank 0 every second what the main thread is doing and for how long, on a communicator of
-// its own: the main thread may be stuck inside MPI, a file system or a loop. Its phases are the caller's: a training
-// has a deadline for each part of a step, other commands one for the time without progress (lateness.h). When a rank is
-// past its deadline, rank 0 prints one line that names the late one (lateness.h) and ends all ranks with exit code 5.
-// The others hear of rank 0 in the same way; should it have stopped, rank 1 acts some seconds later, and then anybody.
-// A rank whose communication beside MPI has failed (MpiSession::set_failure_check) ends the job some seconds later.
-// Where several ranks have an error at the same time, such as those that read the same image, one says it.
-// A watchdog that cannot go on itself says why and ends the job with the error's exit code.
+// A thread of each rank tells rank 0 every second, or oftener where deadlines are short, what the main thread is doing
+// and for how long, on a communicator of its own: the main thread may be stuck inside MPI, a file system or a loop. Its
+// phases are the caller's: a training has a deadline for each part of a step, other commands one for the time without
+// progress (lateness.h). When a rank is past its deadline, rank 0 prints one line that names the late one (lateness.h)
+// and ends all ranks with exit code 5. The others hear of rank 0 in the same way; should it have stopped, rank 1 acts
+// some seconds later, and then anybody. A rank whose communication beside MPI has failed
+// (MpiSession::set_failure_check) ends the job some seconds later. Where several ranks have an error at the same time,
+// such as those that read the same image, one says it. A watchdog that cannot go on itself says why and ends the job
+// with the error's exit code.
 #pragma once
 
 #include <memory>

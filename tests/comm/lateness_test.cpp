@@ -109,6 +109,12 @@ TEST(Lateness, APauseBetweenALookAndAVerdictIsNotSeen) {
   EXPECT_EQ(seen.seconds(look), kLongestLook);
 }
 
+TEST(Lateness, ALivingRankSpeaksSeveralTimesInItsDeadline) {
+  EXPECT_EQ(seconds_until_next_word(900.0), 1.0);
+  EXPECT_EQ(seconds_until_next_word(0.0), 1.0);  // no deadline
+  EXPECT_EQ(seconds_until_next_word(1.0), 0.25);
+}
+
 TEST(Lateness, AWatchdogThatSeldomLooksSeesTimeGoBy) {
   const SeenTime::Clock::time_point start{};
   SeenTime seen(start);
