@@ -77,13 +77,15 @@ LockLease::LockLease(base::FileSystem& files, base::Path path, std::unique_ptr<b
       logger_(logger),
       thread_([this] { keep_renewing(); }) {}
 
-LockLease::~LockLease() {
+LockLease::~LockLease() { stop_renewing(); }
+
+void LockLease::stop_renewing() {
   {
     const std::lock_guard guard(mutex_);
     stopped_ = true;
   }
   stop_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void LockLease::expect_owned() {
@@ -108,6 +110,7 @@ void LockLease::expect_owned() {
 }
 
 void LockLease::remove() {
+  stop_renewing();  // or a renewal would say that the lock is gone
   expect_owned();
   files_.remove(path_);
   files_.sync_directory(base::parent_of(path_));

@@ -71,10 +71,11 @@ class LockLease {
   [[nodiscard]] bool lost() const { return lost_; }
   /// Reads the file; throws base::OutputError when it is another's, a copy, or gone. Any thread.
   void expect_owned();
-  /// Removes the file. Throws as expect_owned() does, and leaves another's alone.
+  /// Stops renewing and removes the file. Throws as expect_owned() does, and leaves another's alone.
   void remove();
 
  private:
+  void stop_renewing();
   void keep_renewing();
   void renew(int64_t number);
 

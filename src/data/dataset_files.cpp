@@ -124,8 +124,12 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   paths = sources;
   open_untried(comm, options);
   std::vector<BareFile> bare;
+  for (const h5::File& file : files) {
+    // Looking into a file is collective in itself and every rank comes to it. One rank alone may fail in it, which the
+    // others shall hear before they wait for it in the next file.
+    comm::agree(comm, [&] { bare.push_back(open_file(file, options)); });
+  }
   comm::agree(comm, [&] {
-    for (const h5::File& file : files) bare.push_back(open_file(file, options));
     JoinedPairs joined = join_pairs(bare, options, path.string());
     last_read = std::move(joined.last);
     pairs_left_out = joined.left_out;

@@ -302,10 +302,8 @@ std::shared_ptr<const void> Dataset::lease() const { return state_->lease; }
 void Dataset::close(comm::Communicator& comm) {
   DDPM_CHECK(state_->lease.use_count() == 1, "{} is closed while {} still read it", path().string(),
              base::counted(state_->lease.use_count() - 1, "thread"));
-  comm::agree(comm, [&] {
-    for (Column& column : state_->columns) column.shards.clear();
-    for (h5::File& file : state_->files) file.close();
-  });
+  for (Column& column : state_->columns) column.shards.clear();
+  for (h5::File& file : state_->files) comm::agree(comm, [&] { file.close(); });
   state_->files.clear();
   state_->labels = {};
   state_->index->close();

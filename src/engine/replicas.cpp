@@ -77,6 +77,10 @@ uint64_t fingerprint_of_share(const TrainingState& state) {
   add(state.exp_avg);
   add(state.exp_avg_sq);
   for (const parallel::StateBuffer& average : state.ema) add(average);
+  if (state.outer) {
+    add(state.outer->anchor);
+    add(state.outer->momentum);
+  }
   return sum;
 }
 

@@ -29,9 +29,10 @@ std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std:
 /// Whether any rank of `mesh` holds what another one holds, so that there is something to compare.
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh);
 
-/// Compares weights, moments and averages of ranks with the same share of the state, and of all data-parallel ranks the
-/// tensors that are not trained and, where each has them whole, the working weights. Throws NumericsError (exit code 6)
-/// that names the ranks that differ from most others. Does nothing where has_replicas() is false. Collective.
+/// Compares weights, moments, averages and the state of outer steps of ranks with the same share of the state, and of
+/// all data-parallel ranks the tensors that are not trained and, where each has them whole, the working weights. Throws
+/// NumericsError (exit code 6) that names the ranks that differ from most others. Does nothing where has_replicas() is
+/// false. Collective.
 void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm::Communicator& world);
 
 /// Compares replicas before a checkpoint, so that none is put together from replicas that differ. Does nothing where

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/named.h"
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/card_parts.h"
@@ -197,9 +198,15 @@ std::string_view answer_of_zeros(const WrittenScheduler& scheduler) {
   if (scheduler.formulation == diffusion::Formulation::flow) {
     return "images * scheduler.config.num_train_timesteps / t";
   }
-  const std::string prediction = base::Json::parse(scheduler.text).value("prediction_type", "epsilon");
-  if (prediction == "sample") return "torch.zeros_like(images)";
-  if (prediction == "v_prediction") return "images * (signal / (1 - signal)) ** 0.5";
+  const std::string prediction = base::Json::parse(scheduler.text).value("prediction_type", "");
+  switch (base::find_named<diffusion::PredictionType>(prediction).value_or(diffusion::PredictionType::epsilon)) {
+    case diffusion::PredictionType::sample:
+      return "torch.zeros_like(images)";
+    case diffusion::PredictionType::v_prediction:
+      return "images * (signal / (1 - signal)) ** 0.5";
+    case diffusion::PredictionType::epsilon:
+      break;
+  }
   return "images / (1 - signal) ** 0.5";
 }
 

@@ -4,8 +4,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "nn/ops/as_on_cuda.h"
 #include "nn/ops/attention.h"
-#include "nn/ops/channel_bias.h"
 #include "nn/ops/row_order.h"
 
 namespace ddpm::nn {

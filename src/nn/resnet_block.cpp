@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "nn/dropout.h"
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 
 namespace ddpm::nn {
 namespace {

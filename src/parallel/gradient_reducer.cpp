@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 #include "parallel/gather.h"
 #include "parallel/tensor_buffer.h"
 

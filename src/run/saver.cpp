@@ -20,11 +20,12 @@ bool all_finite(std::span<const float> values) {
   return highest != 0x7F800000U;
 }
 
-/// The name of a float32 tensor with a value that is not finite, or "".
+/// The name of a tensor with a value that is not finite, or "". Training has made it then: what it does not change may
+/// hold what it likes, such as the -inf of a mask of attention.
 std::string first_not_finite(const Snapshot& snapshot) {
   for (std::size_t i = 0; i < snapshot.values.size(); ++i) {
     const at::Tensor& values = snapshot.values[i];
-    if (values.scalar_type() != at::kFloat) continue;
+    if (snapshot.fixed[i]) continue;
     if (!all_finite({values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())})) {
       return snapshot.slices[i].name;
     }

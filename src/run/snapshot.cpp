@@ -58,7 +58,8 @@ std::vector<StateView> fixed_views(const engine::TrainingState& model, const Rep
     if (tensor.role == base::ParameterRole::pretrained || !(tensor.split.cuts() || replica.has_shared)) continue;
     views.push_back({part_slice(kWeightsPrefix + tensor.name, stored_dtype(tensor.value.scalar_type()),
                                 tensor.value.sizes().vec(), tensor.split),
-                     tensor.value});
+                     tensor.value,
+                     /*fixed=*/true});
   }
   return views;
 }
@@ -198,6 +199,7 @@ void take_snapshot(const engine::TrainingState& model, const Replica& replica, S
   const at::NoGradGuard no_grad;
   snapshot.state = engine::to_json(model.progress);
   snapshot.slices.clear();
+  snapshot.fixed.clear();
   if (!snapshot.copies) snapshot.copies = std::make_unique<device::CopyStream>(model.arena.gradient().device());
   device::CopyStream& copies = *snapshot.copies;
   copies.after_caller();
@@ -205,6 +207,7 @@ void take_snapshot(const engine::TrainingState& model, const Replica& replica, S
     for (const StateView& view : kind) {
       const std::size_t i = snapshot.slices.size();
       snapshot.slices.push_back(view.slice);
+      snapshot.fixed.push_back(view.fixed);
       if (i == snapshot.values.size()) snapshot.values.push_back(host_memory(view));
       copies.copy(snapshot.values[i], view.values);
     }

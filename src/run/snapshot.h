@@ -43,6 +43,7 @@ struct ModelTensor {
 struct Snapshot {
   std::vector<checkpoint::TensorSlice> slices;
   std::vector<at::Tensor> values;  ///< contiguous, one per slice
+  std::vector<bool> fixed;         ///< for each slice: training does not change it
   base::Json state = base::Json::object();
   std::unique_ptr<device::CopyStream> copies;  ///< one for all: a GPU keeps memory for each stream
 

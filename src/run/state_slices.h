@@ -19,6 +19,7 @@ namespace ddpm::run {
 struct StateView {
   checkpoint::TensorSlice slice;
   at::Tensor values;
+  bool fixed = false;  ///< training does not change it
 };
 
 /// One of `count` ranks that hold the same pieces. What more of them hold alike is one rank's to save.

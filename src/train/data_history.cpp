@@ -16,14 +16,13 @@ constexpr int64_t kMaxImages = int64_t{1} << 53;
 
 }  // namespace
 
-double passes_of(const std::vector<DataPeriod>& history, int64_t pass, int64_t images_seen, int64_t global_size) {
+double passes_of(const std::vector<DataPeriod>& history, int64_t images_seen, int64_t global_size) {
   double passes = 0.0;
-  for (std::size_t i = 0; i + 1 < history.size(); ++i) {
-    const int64_t images = (history[i + 1].first_step - history[i].first_step) * global_size;
-    passes += static_cast<double>(images) / static_cast<double>(history[i].images);
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    const int64_t end = i + 1 < history.size() ? history[i + 1].first_step * global_size : images_seen;
+    passes += static_cast<double>(end - history[i].first_step * global_size) / static_cast<double>(history[i].pass);
   }
-  return passes +
-         static_cast<double>(images_seen - history.back().first_step * global_size) / static_cast<double>(pass);
+  return passes;
 }
 
 std::string text_of_earlier(const std::vector<DataPeriod>& history) {
@@ -39,11 +38,13 @@ std::string text_of_earlier(const std::vector<DataPeriod>& history) {
 void write_data_history(const std::vector<DataPeriod>& history, base::Json& state) {
   base::Json list = base::Json::array();
   for (const DataPeriod& period : history) {
-    list.push_back({{"first_step", period.first_step},
-                    {"first_epoch", period.first_epoch},
-                    {"images", period.images},
-                    {"name", period.name},
-                    {"content_hash", period.content_hash}});
+    base::Json item = {{"first_step", period.first_step},
+                       {"first_epoch", period.first_epoch},
+                       {"images", period.images},
+                       {"name", period.name},
+                       {"content_hash", period.content_hash}};
+    if (period.pass != period.images) item["pass"] = period.pass;
+    list.push_back(std::move(item));
   }
   state[kHistory] = list.dump();
 }
@@ -58,10 +59,13 @@ std::vector<DataPeriod> read_data_history(const base::Json& state, const std::st
   }
   std::vector<DataPeriod> history;
   for (const base::Json& item : list) {
-    const base::JsonFields fields(item, place, {"first_step", "first_epoch", "images", "name", "content_hash"});
+    const base::JsonFields fields(item, place, {"first_step", "first_epoch", "images", "name", "content_hash"},
+                                  {"pass"});
+    const int64_t images = fields.integer("images", 1, kMaxImages);
     history.push_back({.first_step = fields.integer("first_step", 0, engine::kMaxSteps),
                        .first_epoch = fields.integer("first_epoch", 0, engine::kMaxSteps),
-                       .images = fields.integer("images", 1, kMaxImages),
+                       .images = images,
+                       .pass = fields.has("pass") ? fields.integer("pass", 1, kMaxImages) : images,
                        .name = fields.text("name"),
                        .content_hash = fields.text("content_hash")});
   }

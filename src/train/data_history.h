@@ -14,14 +14,14 @@ struct DataPeriod {
   int64_t first_step = 0;    ///< steps done before this set
   int64_t first_epoch = 0;   ///< epoch that its first image begins
   int64_t images = 0;        ///< how many images the set has
+  int64_t pass = 0;          ///< images of a pass over it: more, where its parts have weights
   std::string name = {};     ///< the last part of its path
   std::string content_hash;  ///< as data::Dataset has it
   friend bool operator==(const DataPeriod&, const DataPeriod&) = default;
 };
 
-/// Passes over the training set after `images_seen` images in steps of `global_size`: over each set as it was, and over
-/// the newest one, of which a pass takes `pass` images: more than the set has where its parts have weights.
-double passes_of(const std::vector<DataPeriod>& history, int64_t pass, int64_t images_seen, int64_t global_size);
+/// Passes over the training set after `images_seen` images in steps of `global_size`, over each set as it was.
+double passes_of(const std::vector<DataPeriod>& history, int64_t images_seen, int64_t global_size);
 
 /// "flowers, 1000 images, steps 1 to 500; ..." of all but the last one; "" if it is the only one.
 std::string text_of_earlier(const std::vector<DataPeriod>& history);

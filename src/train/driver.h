@@ -77,8 +77,8 @@ class Driver {
   void close();
   /// Unlocks the run folder. Collective.
   void release();
-  /// Runs `work`, which is collective. If all ranks throw an AgreedError, the checkpoint on its way is committed and
-  /// the folder unlocked, then the error is passed on.
+  /// Runs `work`, which is collective. If all ranks throw an AgreedError, the checkpoint on its way is committed before
+  /// it is passed on; the folder stays locked as long as this object lives.
   void guard(const std::function<void()>& work);
 
   /// Whether start() took the folder and nothing has released it.

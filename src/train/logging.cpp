@@ -65,8 +65,8 @@ observe::StepMetrics Logging::metrics_of(const FinishedStep& step) const {
   metrics.data_wait_fraction = result.times.data_wait / result.times.seconds;
   metrics.comm_wait_fraction = result.times.comm_wait / result.times.seconds;
   note_memory(metrics);
-  if (epochs_.history != nullptr) {
-    metrics.epoch = passes_of(*epochs_.history, epochs_.pass, progress_.images_seen, global_size_);
+  if (history_ != nullptr) {
+    metrics.epoch = passes_of(*history_, progress_.images_seen, global_size_);
   }
   metrics.loss_quartiles = result.loss_quartiles;
   if (step.validated) {

@@ -30,10 +30,7 @@ class Logging final : public Callback {
   Logging(const observe::LoggingConfig& config, const config::Schema& schema, int64_t global_size,
           const engine::Progress& progress, c10::Device device, run::RunFolder& folder, const run::Runtime& runtime);
   /// From now on the epoch is told: passes over the sets of `history`, which outlives this object and has one at least.
-  /// A pass over the newest one takes `pass` images.
-  void count_epochs(const std::vector<DataPeriod>& history, int64_t pass) {
-    epochs_ = {.history = &history, .pass = pass};
-  }
+  void count_epochs(const std::vector<DataPeriod>& history) { history_ = &history; }
   /// The run continues from progress.step: later metrics are cut off. Collective.
   void begin();
 
@@ -50,11 +47,7 @@ class Logging final : public Callback {
   const observe::LoggingConfig& config_;
   const config::Schema& schema_;
   int64_t global_size_;
-  struct Epochs {
-    const std::vector<DataPeriod>* history = nullptr;  ///< null: the epoch is not told
-    int64_t pass = 0;
-  };
-  Epochs epochs_;
+  const std::vector<DataPeriod>* history_ = nullptr;  ///< null: the epoch is not told
   const engine::Progress& progress_;
   c10::Device device_;
   comm::Communicator& world_;

@@ -50,7 +50,7 @@ std::optional<data::Dataset> open_given(const Task& task, const nn::UNet2DConfig
   const Config& config = task.config;
   const auto options = data::dataset_options(config.data, at::get_num_threads());
   if (config.validation.every_steps > 0) return data::Dataset::open(world, *config.data.validation, options);
-  return data::Dataset::open(world, data::train_sources(config.data), options);
+  return data::Dataset::open(world, task.sources, options);
 }
 
 /// As many members of each of the set's conditions as make `count` samples.

@@ -99,7 +99,8 @@ data::BatchLoaderOptions Task::loading(int64_t first_step, int64_t end_step) con
 }
 
 DataPeriod Task::period() const {
-  return {.images = dataset.size(), .name = dataset.name(), .content_hash = dataset.content_hash()};
+  return {
+      .images = dataset.size(), .pass = order.count(), .name = dataset.name(), .content_hash = dataset.content_hash()};
 }
 
 Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
@@ -123,6 +124,7 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
                                data::order_options(config.data));
   const int64_t total_steps = config.train.total_steps(order.count(), config.batch.global_size);
   Task task{.config = config,
+            .sources = std::move(sources),
             .dataset = std::move(dataset),
             .order = order,
             .place = place,

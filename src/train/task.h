@@ -34,6 +34,7 @@ void warn_of_set(const Config& config, const data::Dataset& dataset, const std::
 
 struct Task {
   const Config& config;
+  std::vector<data::Dataset::Source> sources;  ///< of `dataset`: with data.stage, the copies
   data::Dataset dataset;
   data::ImageOrder order;
   run::Placement place;

@@ -105,7 +105,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       samples_(task_, model_.unet, step_, driver_.folder(), supervision_, runtime),
       profiler_(step_, driver_.folder(), supervision_, runtime) {
   warn_of_keys(config_, log_);
-  logging_.count_epochs(task_.history, task_.order.count());
+  logging_.count_epochs(task_.history);
   validation_.watch(step_, model_.unet);
   driver_.name_sets(task_.dataset.content_hash(), validation_.set());
   for (Callback* callback : std::initializer_list<Callback*>{

@@ -16,7 +16,7 @@ namespace {
 /// The epoch that follows the one in which a period's last image before `step` was read.
 int64_t next_epoch(const DataPeriod& period, int64_t step, int64_t global_size) {
   const int64_t images = (step - period.first_step) * global_size;
-  return period.first_epoch + (images + period.images - 1) / period.images;
+  return period.first_epoch + (images + period.pass - 1) / period.pass;
 }
 
 }  // namespace
@@ -52,6 +52,8 @@ void TrainingSet::resume(const checkpoint::Checkpoint& checkpoint) {
     log_.info("from step {} on images are those of {}, {}: epoch {} begins", manifest.step + 1,
               task_.dataset.path().string(), base::counted(now.images, "image"), now.first_epoch + 1);
     history.push_back(std::move(now));
+  } else {
+    history.back().pass = task_.order.count();  // of which an earlier version says nothing
   }
   task_.order.begin(history.back().first_step * global_size, history.back().first_epoch);
 }

@@ -10,7 +10,7 @@
 
 #include "denoise/batch_stager.h"
 #include "engine/step_case.h"
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 #include "parallel/weight_gatherer.h"
 #include "run/snapshot.h"
 #include "support/fake_device.h"

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "nn/golden_gradients.h"
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 
 namespace ddpm::nn::test {
 namespace {

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 #include "nn/ops/convolution.h"
 #include "nn/ops/resample.h"
 #include "nn/unet2d.h"

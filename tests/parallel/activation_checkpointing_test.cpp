@@ -14,7 +14,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "nn/golden_case.h"
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 #include "parallel/allocation_peak.h"
 
 namespace ddpm::parallel {

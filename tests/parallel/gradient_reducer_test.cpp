@@ -5,7 +5,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 #include "parallel/tree_reducer.h"
 #include "support/mpi_test.h"
 

@@ -3,9 +3,11 @@
 #include "run/saver.h"
 
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <gmock/gmock.h>
 
 #include "base/error.h"
@@ -159,6 +161,18 @@ TEST(Saver, NeverSavesAValueThatIsNotFinite) {
   comm::barrier(world());
 }
 
+TEST(Saver, WhatTrainingDoesNotChangeMayBeInfinite) {
+  const ddpm::test::TemporaryFolder folder;
+  Trained saved(world(), shared_folder(folder), 0);
+  saved.fill(1);
+  const at::Tensor mask = at::full({3}, -std::numeric_limits<float>::infinity());  // as of causal attention
+  saved.model.fixed.push_back({.name = "mask", .value = mask, .working = mask});
+  saved.save();
+  saved.saver.drain();
+  EXPECT_EQ(saved.store.find().value().manifest.step, 1);
+  comm::barrier(world());
+}
+
 TEST(Saver, AnErrorOfTheTrainingLosesNoCheckpoint) {
   const ddpm::test::TemporaryFolder folder;
   Trained saved(world(), shared_folder(folder), 0);
@@ -301,6 +315,23 @@ TEST(Replicas, ADifferentBitNamesTheRank) {
       }
     }
   }
+  comm::barrier(world());
+}
+
+TEST(Replicas, TheStateOfOuterStepsIsCompared) {
+  if (world().size() == 1) return;
+  const ddpm::test::TemporaryFolder folder;
+  Trained trained(world(), shared_folder(folder), 0);
+  trained.fill(3);
+  trained.model.outer.emplace();
+  for (const at::Tensor& piece : trained.model.exp_avg) {
+    trained.model.outer->anchor.push_back(piece.clone());
+    trained.model.outer->momentum.push_back(piece.clone());
+  }
+  const layout::Mesh mesh = layout::Parallelism{}.mesh(world().size());
+  EXPECT_NO_THROW(engine::compare_replicas(trained.model, mesh, world()));
+  if (world().rank() == 1) trained.model.outer->momentum.front()[5] = 0.5F;
+  EXPECT_THROW(engine::compare_replicas(trained.model, mesh, world()), comm::AgreedError);
   comm::barrier(world());
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 TEST(DataHistory, IsReadAsItWasWritten) {
   const std::vector<DataPeriod> history = {
-      {.images = 30, .name = "a", .content_hash = "12"},
-      {.first_step = 500, .first_epoch = 17, .images = 40, .name = "b \"c\"", .content_hash = "34"}};
+      {.images = 30, .pass = 30, .name = "a", .content_hash = "12"},
+      {.first_step = 500, .first_epoch = 17, .images = 40, .pass = 110, .name = "b \"c\"", .content_hash = "34"}};
   base::Json state = base::Json::object();
   write_data_history(history, state);
   EXPECT_EQ(read_data_history(state, "M"), history);
@@ -21,11 +21,13 @@ TEST(DataHistory, IsReadAsItWasWritten) {
 }
 
 TEST(DataHistory, PassesAreThoseOverEachSetAsItWas) {
-  std::vector<DataPeriod> history = {{.images = 20, .name = "a", .content_hash = "12"}};
-  EXPECT_EQ(passes_of(history, 20, 24, 8), 24.0 / 20.0);
-  history.push_back({.first_step = 3, .first_epoch = 2, .images = 28, .name = "b", .content_hash = "34"});
-  EXPECT_EQ(passes_of(history, 28, 24, 8), 24.0 / 20.0);
-  EXPECT_EQ(passes_of(history, 28, 48, 8), 24.0 / 20.0 + 24.0 / 28.0);
+  std::vector<DataPeriod> history = {{.images = 20, .pass = 20, .name = "a", .content_hash = "12"}};
+  EXPECT_EQ(passes_of(history, 24, 8), 24.0 / 20.0);
+  history.push_back({.first_step = 3, .first_epoch = 2, .images = 28, .pass = 28, .name = "b", .content_hash = "34"});
+  EXPECT_EQ(passes_of(history, 24, 8), 24.0 / 20.0);
+  EXPECT_EQ(passes_of(history, 48, 8), 24.0 / 20.0 + 24.0 / 28.0);
+  history.front().pass = 60;  // weights of its parts show some of its images several times in a pass
+  EXPECT_EQ(passes_of(history, 48, 8), 24.0 / 60.0 + 24.0 / 28.0);
 }
 
 TEST(DataHistory, ThatIsDamagedIsRefused) {

@@ -1,6 +1,5 @@
 #include "nn/ops/channel_bias.h"
 
-#include <utility>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -19,8 +18,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-thread_local bool as_on_cuda = false;
 
 /// Writes a + bias, or a + b + bias, to `sum`, which may be a.
 using AddBias = void(const at::Tensor& sum, const at::Tensor& a, const std::optional<at::Tensor>& b,
@@ -79,12 +76,6 @@ struct SumWithBias : torch::autograd::Function<SumWithBias> {
 };
 
 }  // namespace
-
-AsOnCuda::AsOnCuda() : before_(std::exchange(as_on_cuda, true)) {}
-
-AsOnCuda::~AsOnCuda() { as_on_cuda = before_; }
-
-bool computes_as_on_cuda(const at::Tensor& x) { return is_on_gpu(x) || (as_on_cuda && x.is_cpu()); }
 
 at::Tensor add_channel_bias(const at::Tensor& y, const at::Tensor& bias) { return AddChannelBias::apply(y, bias); }
 

@@ -10,24 +10,6 @@
 
 namespace ddpm::nn {
 
-/// While it lives, this thread computes on CPUs with the operations that it takes on CUDA.
-class AsOnCuda {
- public:
-  AsOnCuda();
-  ~AsOnCuda();
-  AsOnCuda(const AsOnCuda&) = delete;
-  AsOnCuda& operator=(const AsOnCuda&) = delete;
-
- private:
-  bool before_;
-};
-
-/// Whether x is on CUDA, or on the device that stands for it in tests (PrivateUse1), which has the same streams.
-inline bool is_on_gpu(const at::Tensor& x) { return x.is_cuda() || x.is_privateuseone(); }
-
-/// Whether x is on a GPU, or on a CPU in an AsOnCuda.
-bool computes_as_on_cuda(const at::Tensor& x);
-
 /// Adds bias [C] to y, [N, C, H, W] or [N, C, D, H, W] in channels-last order, in place; the result is y.
 at::Tensor add_channel_bias(const at::Tensor& y, const at::Tensor& bias);
 

@@ -9,6 +9,7 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
 
+#include "nn/ops/as_on_cuda.h"
 #include "nn/ops/channel_bias.h"
 #include "nn/ops/float_products.h"
 #include "nn/ops/halo_convolution.h"

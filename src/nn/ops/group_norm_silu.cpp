@@ -9,6 +9,7 @@
 #include <c10/util/StringUtil.h>
 
 #include "base/check.h"
+#include "nn/ops/as_on_cuda.h"
 #include "nn/ops/channel_bias.h"
 #include "nn/ops/cpu/group_norm.h"
 #include "nn/ops/group_norm_operator.h"

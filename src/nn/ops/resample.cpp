@@ -15,7 +15,7 @@
 #include <ATen/ops/upsample_nearest2d.h>
 #include <ATen/ops/upsample_nearest3d.h>
 
-#include "nn/ops/channel_bias.h"
+#include "nn/ops/as_on_cuda.h"
 #include "nn/ops/meta.h"
 #include "nn/ops/repeated_pixels.h"
 #include "nn/ops/volume.h"
