@@ -29,8 +29,7 @@ class Dataset {
   /// open the shards. Everything wrong throws DatasetError's code on all ranks together (comm::AgreedError).
   /// A bare .h5 file is one shard without checksums; its attribute `layout = "NCHW"` names that axis order. One rank
   /// opens it in a child process first, since HDF5 does not survive every file; of an adopted file (data/adopt.h) all
-  /// ranks compare what HDF5 will read with its digests instead. A path with * ? [ stands
-  /// for all files that match it.
+  /// ranks compare what HDF5 will read with its digests instead. A path with * ? [ stands for all files that match it.
   static Dataset open(comm::Communicator& comm, const Path& path, const DatasetOptions& options = {});
 
   /// A set, and how often its images are seen beside those of others.
@@ -140,10 +139,10 @@ class Dataset {
                                                              const ImageWindows& windows) const;
 
   /// Throws DatasetError unless a bare file without checksums, and each file of images of which windows were read since
-  /// the last call, is still the one that was opened, by its inode, size and
-  /// times: HDF5 gives zeros for what lies beyond the end of a file that has shrunk. All that was read before it
-  /// returns is the opened file's, as far as the file system tells. It costs one metadata operation of the file system,
-  /// which other nodes feel on a parallel one; a set whose images have checksums needs none unless windows are read.
+  /// the last call, is still the one that was opened, by its inode, size and times: HDF5 gives zeros for what lies
+  /// beyond the end of a file that has shrunk. All that was read before it returns is the opened file's, as far as the
+  /// file system tells. It costs one metadata operation of the file system, which other nodes feel on a parallel one; a
+  /// set whose images have checksums needs none unless windows are read.
   void expect_unchanged() const;
 
   /// Collective: reads all that is read in blocks, once, checked as ever, into memory that the ranks of a host hold

@@ -30,7 +30,7 @@ class NvmlLibrary {
   explicit NvmlLibrary(void* library) : library_(library) {}
   bool start();
 
-  // As nvml.h declares them; 0 is success.
+  // The functions as nvml.h declares them; 0 is success.
   void* library_;
   int (*shutdown_)() = nullptr;
   int (*find_)(const char*, Device*) = nullptr;

@@ -50,7 +50,7 @@ struct SampleSet::State {
   Scale scale = Scale::stored;
 
   [[nodiscard]] std::size_t pixels() const { return static_cast<std::size_t>(base::product_of(sides)); }
-  /// As the images are stored: of a dataset, or of pictures.
+  /// How the images are stored: of a dataset, or of pictures.
   [[nodiscard]] data::ImageFormat stored() const {
     if (set) return set->image();
     return {.height = sides[0], .width = sides[1], .channels = std::ssize(variables), .dtype = base::DType::u8};

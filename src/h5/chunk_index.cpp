@@ -50,7 +50,7 @@ class Placer {
   uint64_t most_bytes_;
 };
 
-/// As HDF5 lists them.
+/// Places the chunks as HDF5 lists them.
 void place_by_library(hid_t dataset, ChunkLayout& layout, uint64_t written, const std::string& label,
                       uint64_t most_bytes) {
   Placer placer(layout, label, most_bytes);
@@ -65,7 +65,7 @@ void place_by_library(hid_t dataset, ChunkLayout& layout, uint64_t written, cons
   }
 }
 
-/// As the file itself lists them. Returns false where it does so in ways that list_chunks() does not know, or where it
+/// Places the chunks as the file itself lists them. Returns false where it does so in ways that list_chunks() does not know, or where it
 /// lists another number of them than HDF5 does.
 bool place_by_file(hid_t dataset, const base::Path& path, ChunkLayout& layout, uint64_t written,
                    const std::string& label, uint64_t most_bytes) {

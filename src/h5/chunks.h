@@ -54,7 +54,7 @@ class ChunkReader {
   /// Keeps chunks in `ring`, which lives longer, under keys that begin with the number of the file.
   void share(ChunkRing& ring, uint64_t file);
 
-  /// As Array::read_rows. Throws DatasetError for chunks that are damaged, and its DatasetAccessError when the
+  /// Reads as Array::read_rows() does. Throws DatasetError for chunks that are damaged, and its DatasetAccessError when the
   /// machine fails.
   void read_rows(uint64_t first, uint64_t n, std::span<std::byte> out);
   /// Reads a box to its place in `out`, an array of the shape `target`: only chunks that have some of it are fetched.

@@ -126,7 +126,7 @@ class Array {
   [[nodiscard]] std::size_t row_elements() const;
   void read(int64_t first, int64_t n, Element memory, void* out) const;
   void read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out) const;
-  /// As read(), where plain_ or chunks_ read.
+  /// What read() does where plain_ or chunks_ read.
   void read_without_hdf5(int64_t first, int64_t n, Element memory, void* out) const;
   /// Has values read without HDF5 from `file`, which lies at `path`, where that is possible, and compared with
   /// `digests` where these have some. When the machine fails, MPI-IO may report a read that gave nothing as a success

@@ -56,7 +56,7 @@ std::string statistics_text(const ModelCard& card) {
   return text + (statistics.size() > kShown ? fmt::format("\n({} channels in all.)\n", statistics.size()) : "");
 }
 
-/// As PyTorch spells it.
+/// The type's name, as PyTorch spells it.
 std::string_view type_name(at::ScalarType dtype) {
   return dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
 }

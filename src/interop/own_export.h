@@ -9,9 +9,9 @@
 
 namespace ddpm::interop {
 
-/// As write_diffusers_model() leaves it; Python may have left its cache beside it.
+/// Whether the folder is as write_diffusers_model() leaves it; Python may have left its cache beside it.
 bool is_own_model_folder(const base::FileSystem& files, const base::Path& path);
-/// As write_peft_adapter() leaves it.
+/// Whether the folder is as write_peft_adapter() leaves it.
 bool is_own_adapter_folder(const base::FileSystem& files, const base::Path& path);
 /// A file of write_torchscript().
 bool is_own_torchscript(const base::Path& path);

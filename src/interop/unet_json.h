@@ -24,7 +24,7 @@ nn::UNet2DConfig unet_from_json(const base::Json& json, const std::string& origi
 /// By what `model` computes something else than `base` with weights that both have: "act_fn = \"gelu\" instead of
 /// \"silu\"". Sizes of images, what lies beyond their border, dropout and what adds weights is not part of it.
 std::vector<std::string> changed_model_keys(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model);
-/// Likewise, what else `model` takes: channels, classes and parameters, for which weights are added.
+/// What else `model` takes than `base`: channels, classes and parameters, for which weights are added.
 std::vector<std::string> changed_inputs(const nn::UNet2DConfig& base, const nn::UNet2DConfig& model);
 
 }  // namespace ddpm::interop

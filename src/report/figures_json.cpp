@@ -86,7 +86,7 @@ OrderedJson checkpoints_json(const RunRecord& record) {
   return list;
 }
 
-/// As eval/result.h writes them.
+/// Sigmas as eval/result.h writes them.
 OrderedJson sigmas_json(const std::optional<double>& sigmas) {
   if (sigmas && std::isinf(*sigmas)) return *sigmas > 0 ? "inf" : "-inf";
   return or_null(sigmas);

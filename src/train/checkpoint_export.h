@@ -23,8 +23,8 @@ constexpr auto names_of(ExportType /*type*/) { return std::to_array<std::string_
 
 struct ExportRequest {
   base::Path source;              ///< as denoise::load_model() takes it
-  std::string weights;            ///< likewise
-  std::string weights_said = {};  ///< likewise
+  std::string weights;            ///< as denoise::load_model() takes them
+  std::string weights_said = {};  ///< what chose them, in words, where that is not the option --weights
   ExportFormat format = ExportFormat::diffusers;
   ExportType type = ExportType::fp32;
   base::Path output;

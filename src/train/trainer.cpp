@@ -206,7 +206,7 @@ void Trainer::say_how_it_ended() {
   }
 }
 
-/// As the checkpoint of this step remembers them.
+/// What the model's card tells, as the checkpoint of this step remembers it.
 CardFacts Trainer::card_facts() const {
   return {.history = task_.history,
           .progress = model_.progress,

@@ -197,7 +197,7 @@ TEST_F(Store, ListShowsSizesAndProblems) {
   EXPECT_EQ(newest_of(store_.list(true)), nullptr);
 }
 
-// As find() does: a damaged one is passed over, one that may be whole is not.
+// This is the rule of find(): a damaged one is passed over, one that may be whole is not.
 TEST_F(Store, TheNewestIsTheOneThatFindTakes) {
   std::vector<CheckpointInfo> found(3);
   EXPECT_EQ(newest_of({}), nullptr);

@@ -20,7 +20,7 @@ using diffusion::SchedulerConfig;
 
 at::Tensor images(const base::Json& numbers, int64_t count) { return floats(numbers).view({count, 1, 1, -1}); }
 
-// As torch.linspace() with one step.
+// This is torch.linspace() with one step.
 TEST(Schedule, OfOneTimestepHoldsTheFirstBeta) {
   SchedulerConfig config{.num_train_timesteps = 1};
   EXPECT_FLOAT_EQ(NoiseSchedule(config).betas().item<float>(), 1e-4F);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no comment begins with "Of", "Those" or "The same", which leave out what it is about.
+"""Checks that no comment begins with "Of", "Those", "The same" or "As", which leave out what it is about.
 
     comments_test.py ROOT
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from include_edges import SUFFIXES
 
 OF = re.compile(r"//[/!]?<? ?Of\b")
-LIKE_BEFORE = re.compile(r"//[/!]?<? ?(Those|The same)\b")  # as the first words of a comment; a line may begin so
+LIKE_BEFORE = re.compile(r"//[/!]?<? ?(Those|The same|As(?! (many|long|soon|if))|Likewise)\b")  # as the first words of a comment; a line may begin so
 COMMENT = re.compile(r"\s*//")
 
 
@@ -31,6 +31,7 @@ class Check(unittest.TestCase):
 
     def test_a_comment_that_needs_the_one_before_is_found(self):
         self.assertEqual(headless("/// Those of a.\nint a;\n/// The same.\nint b;\n// All of\n// The same bits.\n"), [1, 3])
+        self.assertEqual(headless("/// As read().\nint a;\n// As many as there are.\nint b;  ///< likewise\n"), [1])
 
 
 def main():
@@ -40,7 +41,7 @@ def main():
     files = sorted(p for folder in ("src", "tests", "examples") for p in (root / folder).rglob("*") if p.suffix in SUFFIXES)
     found = [f"{path}:{line}" for path in files for line in headless(path.read_text(encoding="utf-8"))]
     if found:
-        sys.exit("\n".join(f'{place}: the comment begins with "Of", "Those" or "The same"; it is to say of what it speaks' for place in found))
+        sys.exit("\n".join(f'{place}: the comment begins with "Of", "Those", "The same", "As" or "Likewise"; it is to say of what it speaks' for place in found))
     unittest.main(argv=sys.argv[:1], verbosity=2)
 
 

@@ -107,7 +107,7 @@ TEST_F(DiffusersReader, AnIndexCountsBeforeAFileOfAllWeights) {
   EXPECT_EQ(problem(tiny_.shapes()), "");
   std::filesystem::remove(weights());
   std::filesystem::remove(model_ / "unet" / "diffusion_pytorch_model.safetensors.index.json");
-  // As releases of diffusers named the index of a variant one after the other.
+  // This is how releases of diffusers named the index of a variant one after the other.
   for (const char* ending : {"fp16.index.json", "index.fp16.json"}) {
     const base::Path file = model_ / "unet" / fmt::format("diffusion_pytorch_model.safetensors.{}", ending);
     test::write_text(file, index);

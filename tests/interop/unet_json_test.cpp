@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// As the hub's google/ddpm-cifar10-32 has it: written by an early diffusers, with fewer keys than today.
+// The configuration of the hub's google/ddpm-cifar10-32, written by an early diffusers, with fewer keys than today.
 constexpr const char* kCifar = R"({"_class_name": "UNet2DModel", "_diffusers_version": "0.0.4", "act_fn": "silu",
   "attention_head_dim": null, "block_out_channels": [128, 256, 256, 256], "center_input_sample": false,
   "down_block_types": ["DownBlock2D", "AttnDownBlock2D", "DownBlock2D", "DownBlock2D"], "downsample_padding": 0,

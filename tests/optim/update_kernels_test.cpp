@@ -161,7 +161,7 @@ void launch(const State& state, int first, int here, const std::vector<float>& s
   }
 }
 
-/// As the launches of optim/cuda/update.cu.
+/// The launches are those of optim/cuda/update.cu.
 template <typename Working>
 void run_update(const State& state, const std::vector<float>& scalars) {
   const auto all = static_cast<int>(state.averages.size());

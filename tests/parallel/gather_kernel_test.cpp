@@ -25,7 +25,7 @@ GatherType type_of(const at::Tensor& t) {
                                             : GatherType::float16;
 }
 
-/// As the operator on a GPU; the number of launches.
+/// Gathers as the operator does on a GPU; the number of launches.
 std::size_t by_kernel(at::TensorList into, at::TensorList from, bool add) {
   std::vector<cuda::GatherPiece> pieces;
   std::vector<GatherType> types;

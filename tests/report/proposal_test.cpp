@@ -142,7 +142,7 @@ TEST(Proposal, RunsOnOtherWindowsDoOtherWork) {
   EXPECT_FALSE(proposal_of(runs).efficiency);
 }
 
-// As `sacct --noheader --parsable2 --duplicates` writes it of a job that was requeued once.
+// What `sacct --noheader --parsable2 --duplicates` writes of a job that was requeued once.
 TEST(Slurm, AJobIsTheSumOfItsStarts) {
   const auto jobs = parse_sacct(
       "17|100|800|\n"

@@ -106,7 +106,7 @@ base::Path idx_labels_of(const base::Path& images) {
     throw base::DatasetError("{}: its name has no \"images\" to put \"labels\" for; --labels none goes without",
                              images.string());
   }
-  // As the images are, if there are both.
+  // If there are both, the one that is packed as the images are.
   const std::array<std::string, 2> names = {name + (packed ? ".gz" : ""), name + (packed ? "" : ".gz")};
   for (const std::string& candidate : names) {
     const base::Path path = images.parent_path() / candidate;

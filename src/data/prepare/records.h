@@ -43,7 +43,7 @@ struct RecordSet {
 /// The largest of `count` labels. One above `most` throws DatasetError that names its record and `format`.
 int64_t largest_label(PackedFile& file, const Column& labels, int64_t count, int64_t most, const std::string& format);
 
-/// As text and back, so that one rank can look at the files and all know.
+/// The set as text and back, so that one rank can look at the files and all know.
 std::string pack(const RecordSet& set);
 RecordSet unpack_records(const std::string& text);
 

@@ -9,7 +9,7 @@
 
 namespace ddpm::nn {
 
-// Each builder has a file of its own.
+// The builders are defined in the files beside this one.
 BlockBuilder build_down_block, build_k_down_block, build_k_up_block, build_mid_block, build_no_block,
     build_skip_down_block, build_skip_up_block, build_up_block;
 

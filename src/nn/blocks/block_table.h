@@ -1,6 +1,6 @@
 // The block types of UNet2D by diffusers' names: the only place that knows what a name stands for.
 //
-// A block type is one row of the table (block_table.cpp) and a builder, which has a file of its own beside it. Code
+// A block type is one row of the table (block_table.cpp) and a builder, in a file beside it. Code
 // that allows, refuses or builds blocks asks the table. docs/architecture.md says how one is added.
 #pragma once
 

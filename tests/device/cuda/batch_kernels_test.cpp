@@ -82,7 +82,7 @@ std::vector<data::Field> fields_of(const at::Tensor& images, const data::Normali
   return data::image_fields({images.size(1), images.size(2), images.size(3), dtype}, map, /*has_labels=*/false);
 }
 
-/// As the CPU's operators make it.
+/// The batch as the CPU's operators make it.
 denoise::ModelBatch batch_of(const at::Tensor& stored, const data::Normalization& map, bool flip) {
   return denoise::ModelInputs(fields_of(stored, map), at::kCPU)
       .batch(stored_batch(stored), denoise::Augmentation{.seed = kSeed, .horizontal_flip = flip});

@@ -20,7 +20,7 @@ namespace {
 
 using ddpm::test::cuda::OnCpu;
 
-/// As the operator on a GPU. `runs`: of how many the sum was made.
+/// Sums as the operator does on a GPU. `runs`: of how many the sum was made.
 at::Tensor by_kernels(const at::Tensor& rows, int* runs) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(rows.const_data_ptr()) % 16 == 0;
   cuda::ColumnSums plan = cuda::plan_column_sums(rows.size(0), rows.size(1), cuda::element_type(rows), aligned);

@@ -35,7 +35,7 @@ using ddpm::test::cuda::OnCpu;
 
 OptionalTensor optional(const at::Tensor& t) { return t.defined() ? OptionalTensor(t) : std::nullopt; }
 
-/// As norm_by_ddpm() on a GPU. `plans`: how forward and backward were cut.
+/// Norms as norm_by_ddpm() does on a GPU. `plans`: how forward and backward were cut.
 std::vector<at::Tensor> by_kernels(const NormCase& c, const NormInputs& in, std::vector<NormPlan>* plans = nullptr) {
   const std::vector<at::Tensor>& t = in.tensors;
   const Modulation m = modulation_of(c, t);
