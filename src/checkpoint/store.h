@@ -121,6 +121,8 @@ class CheckpointStore {
   /// fails that call on all ranks. It is meant for the run's lock (RunLock::expect_owned), since a run that has lost
   /// its folder to another must not touch it. Without a guard, the caller must know that nobody else writes there.
   void set_guard(std::function<void()> guard) { guard_ = std::move(guard); }
+  /// Whether the guard lets this run write now. Collective.
+  [[nodiscard]] bool may_write();
 
   /// Calls begin, write_shard and commit.
   SaveReport save(SaveRequest request);

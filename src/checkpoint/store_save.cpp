@@ -97,6 +97,15 @@ void write_checked_file(base::FileSystem& files, const base::Path& path, std::st
 
 }  // namespace
 
+bool CheckpointStore::may_write() {
+  try {
+    comm::do_on_root(comm_, guard_);
+  } catch (const comm::AgreedError&) {
+    return false;
+  }
+  return true;
+}
+
 SaveReport CheckpointStore::save(SaveRequest request) {
   PendingSave pending = begin(std::move(request));
   std::string failure;

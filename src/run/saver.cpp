@@ -41,11 +41,28 @@ std::string text_of(const checkpoint::SaveReport& saved, double stall_seconds) {
 }
 
 Saver::Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
-             std::function<void(const checkpoint::SaveReport&, double)> committed)
-    : config_(config), store_(store), world_(world), committed_(std::move(committed)) {}
+             Committed committed, Repeating repeating)
+    : config_(config),
+      store_(store),
+      world_(world),
+      committed_(std::move(committed)),
+      repeating_(std::move(repeating)) {}
 
 Saver::~Saver() {
   if (thread_.joinable()) thread_.join();
+}
+
+/// Does `work`, collective, and where the ranks agree that something could not be written, once more. A run that has
+/// lost its folder, or cannot see its lock, writes nothing again.
+template <typename Work>
+auto Saver::twice(const Work& work) {
+  try {
+    return work();
+  } catch (const comm::AgreedError& failure) {  // thrown by all ranks together
+    if (failure.code() != base::ExitCode::output || !store_.may_write()) throw;
+    repeating_(failure);
+  }
+  return work();
 }
 
 void Saver::save(const engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
@@ -56,7 +73,7 @@ void Saver::save(const engine::TrainingState& state, const Replica& replica, con
   checkpoint::SaveRequest request = save_request(snapshot_, config_hash, config_);
   if (fill) fill(request);
   newest_step_ = request.step;
-  pending_ = store_.begin(std::move(request));
+  pending_ = twice([&] { return store_.begin(request); });
   stall_seconds_ = base::seconds_since(start);
   writing_.store(true, std::memory_order_release);
   if (config_.async) {
@@ -83,7 +100,13 @@ void Saver::drain() {
   if (!pending_) return;
   const auto start = base::Clock::now();
   if (thread_.joinable()) thread_.join();
-  const checkpoint::SaveReport saved = commit();
+  const checkpoint::SaveReport saved = twice([this, request = pending_->request] {
+    if (!pending_) {  // the first attempt has failed, and its folder is gone
+      pending_ = store_.begin(request);
+      write();
+    }
+    return commit();
+  });
   committed_step_ = newest_step_;
   stall_seconds_ += config_.async ? base::seconds_since(start) : saved.seconds;
   committed_(saved, stall_seconds_);

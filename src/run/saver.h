@@ -1,7 +1,8 @@
 // Writes checkpoints, by default while training continues (checkpoint.async): at a step's boundary each rank copies its
 // share of the state to host memory, and a thread of its own writes and hashes the shard. The thread makes no MPI call,
 // so a checkpoint becomes valid later, when a step finds that all ranks have written theirs. One is on its way at a
-// time.
+// time. What cannot be written is written once more from the same copy, by all ranks and while training waits: a file
+// server that fails once costs no run.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "checkpoint/config.h"
 #include "checkpoint/store.h"
+#include "comm/collectives.h"
 #include "comm/communicator.h"
 #include "engine/training_state.h"
 #include "run/placement.h"
@@ -26,9 +28,12 @@ std::string text_of(const checkpoint::SaveReport& saved, double stall_seconds);
 
 class Saver {
  public:
-  /// All of them outlive the saver. `committed` is called on every rank for each checkpoint that has become valid.
+  using Committed = std::function<void(const checkpoint::SaveReport& saved, double stall_seconds)>;
+  using Repeating = std::function<void(const comm::AgreedError& failure)>;
+  /// All of them outlive the saver. `committed` is called on every rank for each checkpoint that has become valid, and
+  /// `repeating` for each that could not be written, before it is written once more: both may be collective.
   Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
-        std::function<void(const checkpoint::SaveReport& saved, double stall_seconds)> committed);
+        Committed committed, Repeating repeating);
   /// Waits for the thread. What is not committed by then stays a hidden folder, which the next run removes.
   ~Saver();
   Saver(const Saver&) = delete;
@@ -37,8 +42,8 @@ class Saver {
   /// What `fill` adds to the request besides slices and counters.
   using Fill = std::function<void(checkpoint::SaveRequest& request)>;
   /// Copies the state and has it written; commits the one before first. Throws AgreedError when either cannot be
-  /// written (exit code 4), or holds a value that is not finite (6): such a state never becomes a checkpoint.
-  /// Collective.
+  /// written twice in a row (exit code 4), at once when another run has taken the folder (4), or when it holds a value
+  /// that is not finite (6): such a state never becomes a checkpoint. Collective.
   void save(const engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
             const Fill& fill = {});
   /// The step of the newest checkpoint: loaded, on its way, or committed; -1: none.
@@ -57,13 +62,16 @@ class Saver {
   void guard(const std::function<void()>& work);
 
  private:
+  template <typename Work>
+  auto twice(const Work& work);
   void write() noexcept;
   checkpoint::SaveReport commit();
 
   const checkpoint::CheckpointConfig& config_;
   checkpoint::CheckpointStore& store_;
   comm::Communicator& world_;
-  std::function<void(const checkpoint::SaveReport&, double)> committed_;
+  Committed committed_;
+  Repeating repeating_;
   Snapshot snapshot_;  // kept from save to save: fresh memory would cost as much as copying
   std::optional<checkpoint::PendingSave> pending_;
   double stall_seconds_ = 0.0;

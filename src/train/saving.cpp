@@ -1,5 +1,6 @@
 #include "train/saving.h"
 
+#include "comm/collectives.h"
 #include "config/resolve.h"
 #include "engine/replicas.h"
 
@@ -13,10 +14,13 @@ Saving::Saving(const run::CommonConfig& config, const config::Schema& schema, co
       world_(runtime.session.world()),
       supervision_(supervision),
       callbacks_(callbacks),
-      saver_(config.checkpoint, store, world_, [this, &log = runtime.log](const auto& saved, double stall_seconds) {
-        supervision_.note(state_->progress.step);
-        log.info("{}", run::text_of(saved, stall_seconds));
-      }) {}
+      saver_(
+          config.checkpoint, store, world_,
+          [this, &log = runtime.log](const auto& saved, double stall_seconds) {
+            supervision_.note(state_->progress.step);
+            log.info("{}", run::text_of(saved, stall_seconds));
+          },
+          [this, &runtime](const comm::AgreedError& failure) { begin_again(failure, runtime); }) {}
 
 void Saving::set_state(engine::TrainingState& state, const run::Placement& place) {
   state_ = &state;
@@ -40,6 +44,13 @@ void Saving::save() {
       if (callback->ends_run()) request.state["ended"] = true;
     }
   });
+}
+
+void Saving::begin_again(const comm::AgreedError& failure, const run::Runtime& runtime) {
+  const std::string node = comm::broadcast(world_, runtime.session.node_name(), failure.failed_rank());
+  runtime.log.warn("a checkpoint could not be written, and is tried once more while training waits: rank {} on {}: {}",
+                   failure.failed_rank(), node, failure.what());
+  supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step);
 }
 
 void Saving::drain() {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "checkpoint/store.h"
+#include "comm/collectives.h"
 #include "engine/training_state.h"
 #include "run/config.h"
 #include "run/placement.h"
@@ -32,6 +33,8 @@ class Saving final : public Callback {
   [[nodiscard]] run::Saver& saver() { return saver_; }
 
  private:
+  void begin_again(const comm::AgreedError& failure, const run::Runtime& runtime);
+
   const run::CommonConfig& config_;
   const config::Schema& schema_;
   comm::Communicator& world_;
