@@ -199,6 +199,11 @@ void Trainer::say_how_it_ended() {
   if (model_.progress.step < task_.total_steps) {
     log_.info("stopped early at step {} of {}: {} in a row without an improvement", model_.progress.step,
               task_.total_steps, base::counted(record.waited, "validation"));
+  } else if (model_.progress.step > task_.total_steps) {
+    log_.warn(
+        "resumed at step {}, of {} wanted: no step follows, and the model is that of step {}; checkpoint.resume can "
+        "name an earlier checkpoint",
+        model_.progress.step, task_.total_steps, model_.progress.step);
   }
   if (record.best_loss) {
     log_.info("the best validation loss, {:.6f}, is that of {}", *record.best_loss,

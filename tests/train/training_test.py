@@ -125,6 +125,19 @@ class Training(unittest.TestCase):
         self.assertEqual(sha256(run / WEIGHTS), weights)
         self.assertFalse((run / "model.previous").exists())
 
+    def test_fewer_steps_than_the_newest_checkpoint_has_make_none_and_are_said(self):
+        run = self.train("past", train={"steps": 4}, lr_schedule={"name": "constant"})
+        weights = sha256(run / WEIGHTS)
+        fewer = ("train", WORK / "past.toml", "--train.steps", 2)
+        self.assertIn("done: 4 steps, 2 wanted; nothing to do", ddpm(*fewer).stderr)
+        shutil.rmtree(run / "model")  # as a death between the last checkpoint and the export leaves it
+        for ranks in (1, 2):
+            said = ddpm(*fewer, ranks=ranks).stderr
+            self.assertEqual(said.count("warning: resumed at step 4, of 2 wanted: no step follows"), 1, said)
+            self.assertEqual(sha256(run / WEIGHTS), weights)
+            self.assertEqual([line["step"] for line in metrics(run)], [1, 2, 3, 4])
+            shutil.rmtree(run / "model")
+
     def test_ranks_with_different_configurations_are_refused(self):
         run = self.fresh("odd")
         config = write_config(WORK / "odd.toml", run, self.dataset)
