@@ -157,10 +157,11 @@ void expect_stored(const base::Path& path, const std::string& sha256) {
   }
 }
 
-void verify_file(const base::FileSystem& files, const Manifest& manifest, const ManifestFile& file,
-                 const base::Path& folder) {
+base::FileStamp verify_file(const base::FileSystem& files, const Manifest& manifest, const ManifestFile& file,
+                            const base::Path& folder) {
   const base::Path path = folder / file.name;
   expect_size(files, file, folder);
+  const base::FileStamp stamp = base::look_at(path).stamp;
   if (const std::string sha256 = base::sha256_file(path); sha256 != file.sha256) {
     throw base::OutputError("{}: damaged: SHA-256 {}, its manifest says {}", path.string(), sha256, file.sha256);
   }
@@ -176,6 +177,7 @@ void verify_file(const base::FileSystem& files, const Manifest& manifest, const 
       }
     }
   }
+  return stamp;
 }
 
 Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder) {

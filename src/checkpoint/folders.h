@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/input_file.h"
 #include "base/log.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
@@ -67,8 +68,9 @@ std::string read_manifest_text(const base::FileSystem& files, const base::Path& 
 /// Throws base::OutputError unless the disk holds the file with that SHA-256 (base::sha256_on_disk).
 void expect_stored(const base::Path& path, const std::string& sha256);
 /// Throws base::OutputError unless the file has the size and the SHA-256 that the manifest says, and holds the slices.
-void verify_file(const base::FileSystem& files, const Manifest& manifest, const ManifestFile& file,
-                 const base::Path& folder);
+/// Returns what tells whether it changes later.
+base::FileStamp verify_file(const base::FileSystem& files, const Manifest& manifest, const ManifestFile& file,
+                            const base::Path& folder);
 /// Checks cheaply that the manifest is valid and that all files exist with the right size. Returns the manifest; throws
 /// base::OutputError.
 Manifest verify_sizes(const base::FileSystem& files, const base::Path& folder);

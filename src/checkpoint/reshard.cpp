@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <string>
 
 #include "base/check.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slice_reader.h"
+#include "comm/collectives.h"
 #include "layout/range.h"
 
 namespace ddpm::checkpoint {
@@ -79,14 +81,21 @@ SaveReport reshard(const Checkpoint& checkpoint, int64_t shards, base::FileSyste
                                       .dataset_hash = manifest.dataset_hash,
                                       .world_size = shards});
   std::string failure;
-  try {
+  const auto attempt = [&failure](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      if (failure.empty()) failure = error.what();
+    }
+  };
+  attempt([&] {
     SliceReader reader(checkpoint);
     for (int64_t index = comm.rank(); index < shards; index += comm.size()) {
       write_shard(checkpoint, reader, shards, index, files, pending);
     }
-  } catch (const std::exception& error) {
-    failure = error.what();
-  }
+  });
+  comm::barrier(comm);  // all ranks have read
+  attempt([&] { expect_unchanged(checkpoint); });
   return target.commit(std::move(pending), failure);
 }
 

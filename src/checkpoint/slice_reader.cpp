@@ -91,6 +91,15 @@ void expect_tensors(const Checkpoint& checkpoint, std::span<const TensorSlice> s
   for (const TensorSlice& slice : slices) static_cast<void>(stored_tensor(checkpoint, slice));
 }
 
+void expect_unchanged(const Checkpoint& checkpoint) {
+  for (const auto& [name, stamp] : checkpoint.compared) {
+    const base::Path path = checkpoint.directory / name;
+    const base::FileFacts now = base::look_at(path);
+    if (now.kind == base::FileKind::absent || now.stamp == stamp) continue;
+    throw base::OutputError("{}: has changed since it was compared with its checksum", path.string());
+  }
+}
+
 void SliceReader::read(std::span<const WantedSlice> wanted) {
   int64_t missing = 0;
   for (const auto& [slice, bytes] : wanted) missing += slice.flat.size();

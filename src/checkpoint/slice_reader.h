@@ -14,6 +14,10 @@ namespace ddpm::checkpoint {
 /// Throws what SliceReader::read would throw when a tensor of one of these slices is missing or is another one.
 void expect_tensors(const Checkpoint& checkpoint, std::span<const TensorSlice> slices);
 
+/// Throws base::OutputError when a file that this rank has compared with its checksum has changed since. One that an
+/// active run has removed holds what it held, to those who have it open.
+void expect_unchanged(const Checkpoint& checkpoint);
+
 /// Reads an opened checkpoint, whose files matched their checksums then. Keeps some of its files open between calls.
 class SliceReader {
  public:

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "base/input_file.h"
 #include "base/log.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
@@ -61,6 +62,8 @@ struct SaveReport {
 struct Checkpoint {
   base::Path directory;
   Manifest manifest;
+  /// The files that this rank has compared with their checksums, as they were before.
+  std::vector<std::pair<std::string, base::FileStamp>> compared = {};
 };
 
 /// Thrown by find() on all ranks: the newest checkpoint cannot be read just now, and may be whole.
@@ -150,7 +153,7 @@ class CheckpointStore {
   /// Opens that checkpoint folder; throws when it is damaged. Never falls back to another one.
   [[nodiscard]] Checkpoint open(const base::Path& directory);
   /// Fills `wanted` of this rank, from a checkpoint of any number of ranks. Throws when a tensor is missing or has
-  /// another dtype or global shape.
+  /// another dtype or global shape, and when a file has changed since it was opened, by its size and time.
   void load(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted);
 
   /// Gives the checkpoints newer than `step` names that find() passes over (abandoned-step-N-<id>): the run was resumed
@@ -168,7 +171,7 @@ class CheckpointStore {
   [[nodiscard]] base::Path checkpoints() const { return run_directory_ / kCheckpointsName; }
   /// Like open(); where it fails, `doubt` tells of what this rank has seen.
   [[nodiscard]] Checkpoint open(const base::Path& directory, Doubt& doubt);
-  void verify_part(const Checkpoint& checkpoint);
+  void verify_part(Checkpoint& checkpoint);
   /// Whether the folder is gone because an active run removed it. `doubt` of rank 0 says where that cannot be told.
   /// Collective.
   [[nodiscard]] bool is_gone(const base::Path& directory, Doubt& doubt);

@@ -171,16 +171,18 @@ Checkpoint CheckpointStore::open(const base::Path& directory, Doubt& doubt) {
 }
 
 /// This rank's part of the files.
-void CheckpointStore::verify_part(const Checkpoint& checkpoint) {
+void CheckpointStore::verify_part(Checkpoint& checkpoint) {
   const Manifest& manifest = checkpoint.manifest;
   for (auto i = static_cast<std::size_t>(comm_.rank()); i < manifest.files.size();
        i += static_cast<std::size_t>(comm_.size())) {
-    verify_file(files_, manifest, manifest.files[i], checkpoint.directory);
+    const ManifestFile& file = manifest.files[i];
+    checkpoint.compared.emplace_back(file.name, verify_file(files_, manifest, file, checkpoint.directory));
   }
 }
 
 void CheckpointStore::load(const Checkpoint& checkpoint, std::span<const WantedSlice> wanted) {
   comm::agree(comm_, [&] { SliceReader(checkpoint).read(wanted); });
+  comm::agree(comm_, [&] { expect_unchanged(checkpoint); });  // once all ranks have read
 }
 
 std::vector<CheckpointInfo> CheckpointStore::list(bool deep) {

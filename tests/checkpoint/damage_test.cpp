@@ -1,4 +1,7 @@
 // Whatever happens to a file of a checkpoint, it is noticed: an older one is taken, never the damaged one.
+#include <chrono>
+#include <filesystem>
+
 #include <gmock/gmock.h>
 
 #include "checkpoint/store_fixture.h"
@@ -74,6 +77,31 @@ TEST_F(Damage, WithEveryCheckpointDamagedNothingIsLoadedAndTheRunDoesNotStartAfr
     EXPECT_EQ(error.code(), base::ExitCode::output);
     EXPECT_THAT(error.what(), testing::HasSubstr("no readable checkpoint among 2 (newest"));
   }
+}
+
+TEST_F(Damage, AFileThatChangesAfterItWasComparedIsNoticed) {
+  for (const std::string& name : file_names()) {
+    if (name == kManifestName) continue;
+    const base::Path path = step_folder(20) / name;
+    const std::string good = test::read_text(path);
+    const Checkpoint checkpoint = store_.open(step_folder(20));
+    on_disk([&] {
+      std::string text = good;
+      text.back() = static_cast<char>(text.back() ^ 4);
+      test::write_text(path, text);
+      // A clock may tick seldom.
+      std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+    });
+    try {
+      expect_loads(store_, checkpoint, 20);
+      ADD_FAILURE() << name << " was loaded";
+    } catch (const comm::AgreedError& error) {
+      EXPECT_EQ(error.code(), base::ExitCode::output);
+      EXPECT_THAT(error.what(), testing::HasSubstr(name + ": has changed since it was compared with its checksum"));
+    }
+    on_disk([&] { test::write_text(path, good); });
+  }
+  expect_loads(store_, store_.open(step_folder(20)), 20);
 }
 
 TEST_F(Damage, AnAbsentFolderIsRefused) { EXPECT_THROW((void)store_.open(step_folder(99)), comm::AgreedError); }
