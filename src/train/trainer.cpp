@@ -41,6 +41,7 @@ class Trainer {
 
  private:
   void train();
+  bool begin();
   void start(const std::optional<checkpoint::Checkpoint>& checkpoint);
   void load(const checkpoint::Checkpoint& checkpoint);
   void initialize_weights();
@@ -117,12 +118,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
 
 void Trainer::train() {
   run::RunFolder& folder = driver_.folder();
-  const auto checkpoint = driver_.find();
-  if (driver_.done(checkpoint)) {
-    driver_.leave_done(checkpoint->manifest.step);
-    return;
-  }
-  start(checkpoint);
+  if (!begin()) return;
   training_loop();
   driver_.stop_if_asked();
   supervision_.enter(engine::RunPhase::finish, model_.progress.step);
@@ -134,6 +130,18 @@ void Trainer::train() {
   driver_.close();
   log_.info("the model is in {}", folder.model().string());
   driver_.release();
+}
+
+/// Goes on from the newest checkpoint, or begins; false where the run is done. What the checkpoint says of all its
+/// slices takes more memory the more ranks wrote it, and is not kept while the run trains.
+bool Trainer::begin() {
+  const auto checkpoint = driver_.find();
+  if (driver_.done(checkpoint)) {
+    driver_.leave_done(checkpoint->manifest.step);
+    return false;
+  }
+  start(checkpoint);
+  return true;
 }
 
 /// Loads or makes the weights, then takes the run folder: nothing is written before all of that has worked.
