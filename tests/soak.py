@@ -278,15 +278,15 @@ def kinds_of(args):
     """The kinds of faults that the place knows, in the order of KINDS. Ends the program where one was named that it does not know."""
     place = places.UnderSlurm if args.nodes else places.OnEmulatedHosts if args.link_mbit else places.UnderLauncher
     can = {*place.kinds, "damage"}
-    if with_own_mounts():
+    if not args.launcher and with_own_mounts():  # the ranks of a site's launcher may see none of our mounts
         can.add("disk")
     wanted = args.faults.split(",") if args.faults else [kind for kind in KINDS if kind in can]
     for kind in wanted:
         if kind not in can:
-            known = "it wants root, and the right to mount" if kind == "disk" else f"wanted: {', '.join(sorted(can))}"
+            known = "it wants root, the right to mount, and no --launcher" if kind == "disk" else f"wanted: {', '.join(sorted(can))}"
             refuse(f"--faults {kind}: not in this place; {known}")
     if not args.faults and "disk" not in can:
-        print("the disk is not filled: that wants root, and the right to mount", flush=True)
+        print("the disk is not filled: that wants root, the right to mount, and no --launcher", flush=True)
     return wanted
 
 

@@ -76,6 +76,7 @@ class OnThisMachine(Case):
     def test_what_it_cannot_do_is_refused(self):
         for options, wanted in ((("--faults", "flood"), "--faults flood"), (("--ranks", "3", "--nodes", "2"), "multiple of nodes"),
                                 (("--launcher", "mpirun -np 2", "--reference-ranks", "1"), "--reference-ranks 1"),
+                                (("--launcher", "mpirun -np 2", "--faults", "disk"), "and no --launcher"),
                                 (("--minutes", "0.5", "--failure-every", "60"), "nothing would be tested")):
             code, said, _ = soak("refused", *options, timeout=30)
             self.assertEqual(code, 2, said)
