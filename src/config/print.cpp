@@ -91,7 +91,7 @@ std::string to_markdown(const Schema& schema) {
       "# Configuration keys\n\n"
       "What `ddpm config show --markdown` prints. Values come from the defaults below, then from the TOML files, of "
       "which later\nones win, then from the command line (`--section.key VALUE`). Numbers with a fraction take what "
-      "float32 holds. A run that is\nresumed may change those of which this page says so.\n\n";
+      "float32 holds. A run\nthat is resumed may change those of which this page says so.\n\n";
   for (const auto& [name, doc] : schema.sections()) {
     text += fmt::format("## `[{}]`\n\n{}\n\n| key | default | meaning |\n|---|---|---|\n", name,
                         section_text(schema, name, doc));
