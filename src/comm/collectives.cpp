@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "comm/message_tags.h"
+#include "comm/odd_ranks.h"
 
 namespace ddpm::comm {
 namespace {
@@ -133,27 +134,18 @@ void agree(Communicator& comm, const std::function<void()>& work) {
 
 void expect_same(Communicator& comm, const std::string& what, const std::string& text) {
   const std::vector<std::string> texts = all_gather(comm, text);
-  std::map<std::string, std::vector<int>> ranks_of;
-  for (int rank = 0; rank < comm.size(); ++rank) ranks_of[texts[static_cast<std::size_t>(rank)]].push_back(rank);
-  if (ranks_of.size() == 1) return;
-  // The largest group; of equal ones that of the lowest rank, and then nobody knows who is right.
-  const auto usual = std::ranges::max_element(
-      ranks_of, {}, [](const auto& group) { return std::pair(group.second.size(), -group.second.front()); });
-  const auto as_large = [&](const auto& group) { return group.second.size() == usual->second.size(); };
-  const bool tie = std::ranges::count_if(ranks_of, as_large) > 1;
+  std::vector<int64_t> all(texts.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  const OddRanks odd = find_odd_ranks(all, texts);
+  if (odd.ranks.empty()) return;
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    std::vector<int> odd;
-    for (const auto& [other, ranks] : ranks_of) {
-      if (other != usual->first) odd.insert(odd.end(), ranks.begin(), ranks.end());
-    }
-    std::ranges::sort(odd);
     constexpr std::size_t kNamed = 16;
-    const std::span named = std::span(odd).first(std::min(odd.size(), kNamed));
-    throw base::CommunicationError("ranks disagree on the {}: {} of {} differ from {}: rank {}{}", what, odd.size(),
-                                   comm.size(),
-                                   tie ? fmt::format("rank {}", usual->second.front()) : std::string("the others"),
-                                   fmt::join(named, ", "), odd.size() > kNamed ? ", ..." : "");
+    const std::span named = std::span(odd.ranks).first(std::min(odd.ranks.size(), kNamed));
+    throw base::CommunicationError("ranks disagree on the {}: {} of {} differ from {}: rank {}{}", what,
+                                   odd.ranks.size(), comm.size(),
+                                   odd.tie ? fmt::format("rank {}", odd.usual) : std::string("the others"),
+                                   fmt::join(named, ", "), odd.ranks.size() > kNamed ? ", ..." : "");
   });
 }
 

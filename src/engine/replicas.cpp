@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "comm/collectives.h"
+#include "comm/odd_ranks.h"
 
 namespace ddpm::engine {
 namespace {
@@ -109,18 +110,11 @@ uint64_t fingerprint_on_device(const at::Tensor& flat, uint64_t first_index) {
 }
 
 std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std::span<const std::string> held) {
-  std::map<int64_t, std::map<std::string, std::vector<int64_t>>> groups;
-  for (int64_t rank = 0; rank < std::ssize(held); ++rank) {
-    groups[mesh.group(rank, axes)][held[static_cast<std::size_t>(rank)]].push_back(rank);
-  }
+  std::map<int64_t, std::vector<int64_t>> groups;
+  for (int64_t rank = 0; rank < std::ssize(held); ++rank) groups[mesh.group(rank, axes)].push_back(rank);
   std::vector<int64_t> odd;
-  for (const auto& [group, ranks_of] : groups) {
-    const auto usual = std::ranges::max_element(
-        ranks_of, {}, [](const auto& alike) { return std::pair(alike.second.size(), -alike.second.front()); });
-    for (auto alike = ranks_of.begin(); alike != ranks_of.end(); ++alike) {
-      if (alike != usual) odd.insert(odd.end(), alike->second.begin(), alike->second.end());
-    }
-  }
+  for (const auto& [group, ranks] : groups)
+    std::ranges::copy(comm::find_odd_ranks(ranks, held).ranks, std::back_inserter(odd));
   return odd;
 }
 
