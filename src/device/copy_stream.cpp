@@ -5,9 +5,7 @@
 namespace ddpm::device {
 namespace {
 
-c10::Stream current_stream(const c10::Stream& beside) {
-  return c10::impl::VirtualGuardImpl(beside.device_type()).getStream(beside.device());
-}
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 /// Makes `later` wait for what `earlier` was given so far.
 void order(const c10::Stream& earlier, const c10::Stream& later) {
@@ -22,6 +20,10 @@ void CopyStream::Mark::wait() {
   if (event_) event_->synchronize();
 }
 
+void CopyStream::Mark::before_caller() {
+  if (event_) event_->block(current_stream(event_->device()));
+}
+
 CopyStream::CopyStream(at::Device device) {
   if (!device.is_cpu()) {
     stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/false);
@@ -29,7 +31,7 @@ CopyStream::CopyStream(at::Device device) {
 }
 
 void CopyStream::after_caller() {
-  if (stream_) order(current_stream(*stream_), *stream_);
+  if (stream_) order(current_stream(stream_->device()), *stream_);
 }
 
 void CopyStream::after(const Mark& mark) {
@@ -37,7 +39,7 @@ void CopyStream::after(const Mark& mark) {
 }
 
 void CopyStream::before_caller() {
-  if (stream_) order(*stream_, current_stream(*stream_));
+  if (stream_) order(*stream_, current_stream(stream_->device()));
 }
 
 void CopyStream::copy(const at::Tensor& to, const at::Tensor& from) {
@@ -54,7 +56,7 @@ CopyStream::Mark CopyStream::mark() {
 
 CopyStream::Mark CopyStream::mark_caller() {
   Mark mark;
-  if (stream_) mark.event_.emplace(stream_->device_type()).record(current_stream(*stream_));
+  if (stream_) mark.event_.emplace(stream_->device_type()).record(current_stream(stream_->device()));
   return mark;
 }
 

@@ -19,6 +19,8 @@ class CopyStream {
    public:
     /// Blocks the calling thread until what is before the mark is done. A mark that was never set blocks nothing.
     void wait();
+    /// What the caller's stream is given later begins when what is before the mark is done.
+    void before_caller();
 
    private:
     friend CopyStream;

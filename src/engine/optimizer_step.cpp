@@ -91,6 +91,7 @@ void OptimizerStep::with_model_weights(const std::function<void(nn::UnitExecutor
 /// the first.
 void OptimizerStep::exchange_average() {
   if (state_.ema.empty()) return;
+  state_.before_change();
   swap_values(state_.arena.master(), state_.ema.front());
   state_.arena.refresh_working();
 }
@@ -146,6 +147,7 @@ void OptimizerStep::discard() {
 void OptimizerStep::update(const at::Tensor& losses) {
   if (on_phase_) on_phase_(RunPhase::update);
   parts_.enter(StepPart::optimizer);
+  state_.before_change();
   update_->start(losses);
   gatherer_.weights_changed();
   parts_.enter(StepPart::other);

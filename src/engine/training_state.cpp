@@ -1,5 +1,7 @@
 #include "engine/training_state.h"
 
+#include <utility>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
@@ -70,5 +72,7 @@ void TrainingState::refresh_working() {
     if (!tensor.working.is_alias_of(tensor.value)) tensor.working.copy_(tensor.value);
   }
 }
+
+void TrainingState::before_change() { std::exchange(reader, {}).before_caller(); }
 
 }  // namespace ddpm::engine

@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/parameter_role.h"
+#include "device/copy_stream.h"
 #include "engine/progress.h"
 #include "parallel/parameter_arena.h"
 
@@ -47,6 +48,9 @@ struct TrainingState {
   /// frozen ones.
   void refresh_working();
 
+  /// Call it before the state is changed: on a device, the change follows what still reads the state.
+  void before_change();
+
   /// Tensors that are not trained, in the order of the parameters. They travel with the model and with checkpoints.
   std::vector<FixedTensor> fixed;
   parallel::ParameterArena arena;
@@ -55,6 +59,7 @@ struct TrainingState {
   std::vector<parallel::StateBuffer> ema;
   std::optional<OuterState> outer;  ///< set where islands are updated on their own (parallel.sync_every)
   Progress progress;
+  device::CopyStream::Mark reader = {};  ///< where a copy of the state that is under way has read all of it
 };
 
 /// Copies the values of a buffer of the same arena.

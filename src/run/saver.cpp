@@ -65,7 +65,7 @@ auto Saver::twice(const Work& work) {
   return work();
 }
 
-void Saver::save(const engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
+void Saver::save(engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
                  const Fill& fill) {
   drain();
   const auto start = base::Clock::now();
@@ -88,6 +88,7 @@ void Saver::save(const engine::TrainingState& state, const Replica& replica, con
 void Saver::write() noexcept {
   failure_.clear();
   try {
+    snapshot_.wait();
     poisoned_ = first_not_finite(snapshot_);
     if (poisoned_.empty()) store_.write_shard(*pending_);
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 // Writes checkpoints, by default while training continues (checkpoint.async): at a step's boundary each rank copies its
-// share of the state to host memory, and a thread of its own writes and hashes the shard. The thread makes no MPI call,
+// share of the state to host memory, and a thread of its own writes and hashes the shard. From a GPU, the thread waits
+// for the copy; the host goes on, and the GPU changes the state when it has been copied. The thread makes no MPI call,
 // so a checkpoint becomes valid later, when a step finds that all ranks have written theirs. One is on its way at a
 // time. What cannot be written is written once more from the same copy, by all ranks and while training waits: a file
 // server that fails once costs no run.
@@ -44,7 +45,7 @@ class Saver {
   /// Copies the state and has it written; commits the one before first. Throws AgreedError when either cannot be
   /// written twice in a row (exit code 4), at once when another run has taken the folder (4), or when it holds a value
   /// that is not finite (6): such a state never becomes a checkpoint. Collective.
-  void save(const engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
+  void save(engine::TrainingState& state, const Replica& replica, const std::string& config_hash,
             const Fill& fill = {});
   /// The step of the newest checkpoint: loaded, on its way, or committed; -1: none.
   [[nodiscard]] int64_t newest_step() const { return newest_step_; }

@@ -1,6 +1,7 @@
 #include "run/snapshot.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <ATen/core/grad_mode.h>
@@ -11,6 +12,7 @@
 #include "checkpoint/slice_reader.h"
 #include "device/copy_stream.h"
 #include "device/scalar_type.h"
+#include "run/snapshot_blocks.h"
 
 namespace ddpm::run {
 namespace {
@@ -42,10 +44,34 @@ base::DType stored_dtype(at::ScalarType type) {
   }
 }
 
-/// Host memory for the values of a slice, as a checkpoint holds them; pinned where these are on a device.
-at::Tensor host_memory(const StateView& view) {
-  const auto options = at::TensorOptions().dtype(device::scalar_type(view.slice.dtype));
-  return at::empty(view.values.sizes(), options.pinned_memory(!view.values.is_cpu() && !view.values.is_meta()));
+bool is_on_device(const StateView& view) { return !view.values.is_cpu() && !view.values.is_meta(); }
+
+/// Host memory for the values of slices, as a checkpoint holds them; pinned where these are on a device.
+std::vector<at::Tensor> host_memory(const std::vector<StateView>& views) {
+  std::vector<int64_t> pinned;
+  pinned.reserve(views.size());
+  for (const StateView& view : views) {
+    const auto size = static_cast<int64_t>(c10::elementSize(device::scalar_type(view.slice.dtype)));
+    pinned.push_back(is_on_device(view) ? view.values.numel() * size : 0);
+  }
+  const SnapshotBlocks layout(pinned);
+  std::vector<at::Tensor> blocks;
+  blocks.reserve(layout.sizes().size());
+  for (const int64_t bytes : layout.sizes()) {
+    blocks.push_back(at::empty({bytes}, at::TensorOptions(at::kByte).pinned_memory(bytes > 0)));
+  }
+  std::vector<at::Tensor> values;
+  values.reserve(views.size());
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const at::ScalarType dtype = device::scalar_type(views[i].slice.dtype);
+    if (!is_on_device(views[i])) {
+      values.push_back(at::empty(views[i].values.sizes(), at::TensorOptions(dtype)));
+      continue;
+    }
+    const auto [block, offset] = layout.places()[i];
+    values.push_back(blocks[block].narrow(0, offset, pinned[i]).view(dtype).view(views[i].values.sizes()));
+  }
+  return values;
 }
 
 StateView whole_view(const std::string& name, const at::Tensor& values) {
@@ -136,12 +162,9 @@ struct ElementCounts {
 /// Reads into memory of any axis order, by way of contiguous host copies.
 void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore& store,
                 const checkpoint::Checkpoint& checkpoint) {
-  std::vector<at::Tensor> staging;
+  const std::vector<at::Tensor> staging = host_memory(views);
   std::vector<checkpoint::WantedSlice> wanted;
-  for (const StateView& view : views) {
-    staging.push_back(host_memory(view));
-    wanted.emplace_back(view.slice, bytes_of(staging.back()));
-  }
+  for (std::size_t i = 0; i < views.size(); ++i) wanted.emplace_back(views[i].slice, bytes_of(staging[i]));
   store.load(checkpoint, wanted);
   for (std::size_t i = 0; i < views.size(); ++i) at::Tensor(views[i].values).copy_(staging[i]);
 }
@@ -195,24 +218,24 @@ int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t average
   return counts.bytes(averages, finished_models, islands);
 }
 
-void take_snapshot(const engine::TrainingState& model, const Replica& replica, Snapshot& snapshot) {
+void take_snapshot(engine::TrainingState& model, const Replica& replica, Snapshot& snapshot) {
   const at::NoGradGuard no_grad;
   snapshot.state = engine::to_json(model.progress);
+  std::vector<StateView> views;
+  for (auto& kind : saved_views(model, replica)) std::ranges::move(kind, std::back_inserter(views));
+  if (snapshot.values.empty()) snapshot.values = host_memory(views);
   snapshot.slices.clear();
   snapshot.fixed.clear();
   if (!snapshot.copies) snapshot.copies = std::make_unique<device::CopyStream>(model.arena.gradient().device());
   device::CopyStream& copies = *snapshot.copies;
   copies.after_caller();
-  for (const auto& kind : saved_views(model, replica)) {
-    for (const StateView& view : kind) {
-      const std::size_t i = snapshot.slices.size();
-      snapshot.slices.push_back(view.slice);
-      snapshot.fixed.push_back(view.fixed);
-      if (i == snapshot.values.size()) snapshot.values.push_back(host_memory(view));
-      copies.copy(snapshot.values[i], view.values);
-    }
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    snapshot.slices.push_back(views[i].slice);
+    snapshot.fixed.push_back(views[i].fixed);
+    copies.copy(snapshot.values.at(i), views[i].values);
   }
-  copies.mark().wait();
+  snapshot.copied = copies.mark();
+  model.reader = copies.mark();
 }
 
 void restore(engine::TrainingState& model, checkpoint::CheckpointStore& store,

@@ -46,6 +46,10 @@ struct Snapshot {
   std::vector<bool> fixed;         ///< for each slice: training does not change it
   base::Json state = base::Json::object();
   std::unique_ptr<device::CopyStream> copies;  ///< one for all: a GPU keeps memory for each stream
+  device::CopyStream::Mark copied;             ///< where the values have come to host memory
+
+  /// Blocks until the values are there; any thread may call it.
+  void wait() { copied.wait(); }
 
   [[nodiscard]] std::vector<checkpoint::LocalSlice> local_slices() const;
 };
@@ -71,8 +75,9 @@ int64_t checkpoint_bytes(std::span<const ModelTensor> model, std::size_t average
                          int64_t islands);
 
 /// Copies what `replica` saves of what this rank keeps, into the memory of an earlier snapshot of this state if there
-/// is one.
-void take_snapshot(const engine::TrainingState& model, const Replica& replica, Snapshot& snapshot);
+/// is one, which is no longer used. From a device it only begins to: snapshot.wait() comes before the values are read,
+/// and TrainingState::before_change() before the state changes.
+void take_snapshot(engine::TrainingState& model, const Replica& replica, Snapshot& snapshot);
 
 /// Loads what this rank keeps from a checkpoint of any number of ranks and any stage. An island that the checkpoint
 /// does not have begins as one that it has; where it has none, all begin as its one copy of the state. Collective.

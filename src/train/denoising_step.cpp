@@ -206,6 +206,7 @@ void DenoisingStep::launch_recorded(data::BatchLoader& loader) {
         [] { return false; });
     step_.update(denoise::tree_sum(rows));
   };
+  model_.before_change();  // since a recording cannot wait for what came before it
   graph_.run(step_.next_step(), work, [this] { step_.discard(); });
 }
 

@@ -232,6 +232,7 @@ StepResult ModelTrainer::one_step(const Loss& loss) {
   StepResult result = finish_step(step_, state_, supervision_, clock_, world_, std::span(&loss_sum, 1));
   result.loss = loss_sum / static_cast<double>(place_.layout.global_size);
   driver_.after(result, /*settled=*/true);
+  state_.before_change();  // which the caller may do, too
   own_metrics_.clear();
   driver_.stop_if_asked();
   if (done()) {

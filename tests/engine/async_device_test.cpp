@@ -8,10 +8,12 @@
 #include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
 
+#include "base/file_system.h"
 #include "denoise/batch_stager.h"
 #include "engine/step_case.h"
 #include "nn/ops/as_on_cuda.h"
 #include "parallel/weight_gatherer.h"
+#include "run/saver.h"
 #include "run/snapshot.h"
 #include "support/fake_device.h"
 #include "support/mpi_test.h"
@@ -163,6 +165,7 @@ TEST_F(AsyncDevice, SnapshotsWhileStepsGoOn) {
   chosen.after_step = [&](train::UNetState& model, const run::Placement& place) {
     for (const at::Tensor& piece : model.arena.master()) piece.mul_(2).div_(2);  // which the snapshot has to follow
     run::take_snapshot(model, place.replica, snapshot);
+    snapshot.wait();
     const at::Tensor weights = model.arena.master().front().to(at::kCPU);
     double of_snapshot = 0.0;
     for (std::size_t i = 0; i < snapshot.slices.size(); ++i) {
@@ -174,6 +177,75 @@ TEST_F(AsyncDevice, SnapshotsWhileStepsGoOn) {
     EXPECT_NEAR(of_snapshot, of_model, 1e-4 * of_model);
   };
   on_device(std::move(chosen));
+}
+
+/// Takes a snapshot after each step but the last and waits for it after the next one: it has to be what one that is
+/// waited for at once is.
+class LateSnapshot {
+ public:
+  void after_step(train::UNetState& model, const run::Placement& place) {
+    if (!wanted_.empty()) expect_wanted();
+    wanted_.clear();
+    if (model.progress.step == kSteps) return;
+    run::Snapshot now;
+    run::take_snapshot(model, place.replica, now);
+    now.wait();
+    for (const at::Tensor& values : now.values) wanted_.push_back(values.clone());
+    run::take_snapshot(model, place.replica, late_);
+  }
+
+ private:
+  void expect_wanted() {
+    late_.wait();
+    ASSERT_EQ(late_.values.size(), wanted_.size());
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      EXPECT_TRUE(late_.values[i].equal(wanted_[i])) << late_.slices[i].name;
+    }
+  }
+
+  run::Snapshot late_;
+  std::vector<at::Tensor> wanted_;
+};
+
+TEST_F(AsyncDevice, AStepChangesTheStateWhenItsSnapshotHasReadIt) {
+  for (const bool recorded : {false, true}) {
+    SCOPED_TRACE(recorded ? "recorded" : "launched");
+    LateSnapshot snapshot;
+    StepCase chosen{.precision = "bf16", .parallel = "zero_stage = 1"};
+    if (recorded) chosen.graph = std::make_unique<ddpm::test::FakeGraph>();
+    chosen.after_step = [&](train::UNetState& model, const run::Placement& place) {
+      snapshot.after_step(model, place);
+    };
+    on_device(std::move(chosen));
+  }
+}
+
+TEST_F(AsyncDevice, AnAverageTakesThePlaceOfTheWeightsWhenTheirSnapshotHasReadThem) {
+  LateSnapshot snapshot;
+  StepCase chosen{.parallel = "zero_stage = 1"};
+  chosen.after_step = [&](train::UNetState& model, const run::Placement& place) { snapshot.after_step(model, place); };
+  chosen.between = [](train::DenoisingStep& step) { step.with_model_weights([](nn::UnitExecutor& /*units*/) {}); };
+  on_device(std::move(chosen));
+}
+
+/// What has not arrived is not finite there, and such a state would be refused.
+TEST_F(AsyncDevice, ACheckpointIsWrittenWhenTheStateHasArrived) {
+  comm::Communicator& world = ddpm::test::world();
+  const auto files = base::posix_file_system();
+  const base::Logger log(world.rank(), world.size());
+  const base::Path folder = folder_ / "saved";
+  on_rank_0([&] { files->create_directories(folder); });
+  const checkpoint::CheckpointConfig config{.async = true};
+  checkpoint::CheckpointStore store(*files, world, folder, log);
+  int64_t saved = 0;
+  run::Saver saver(config, store, world, [&](const auto& /*report*/, double /*stall*/) { ++saved; });
+  StepCase chosen{.parallel = "zero_stage = 1"};
+  chosen.after_step = [&](train::UNetState& model, const run::Placement& place) {
+    saver.save(model, place.replica, "hash");
+    if (model.progress.step == kSteps) saver.drain();
+  };
+  on_device(std::move(chosen));
+  EXPECT_EQ(saved, kSteps);
 }
 
 /// A model of one's own need not run its units one after the other.

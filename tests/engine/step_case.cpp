@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "data/sample_set.h"
-#include "train/denoising_step.h"
 
 namespace ddpm::engine::test {
 namespace {
@@ -78,14 +77,16 @@ Trained StepCaseTest::train(StepCase chosen) {
   std::optional<data::BatchLoader> loader;
   loader.emplace(task.dataset, task.order, task.loading(0, chosen.steps));
   Trained trained;
+  const bool settles = chosen.after_step != nullptr || chosen.between != nullptr;
   for (int64_t i = 1; i <= chosen.steps; ++i) {
     EXPECT_TRUE(step.begin(*loader));
     trained.most_ahead = std::max(trained.most_ahead, step.last_begun() - model.progress.step);
-    while (const auto outcome = step.finished(i == chosen.steps || chosen.after_step != nullptr)) {
+    while (const auto outcome = step.finished(settles || i == chosen.steps)) {
       trained.losses.push_back(outcome->loss);
       trained.norms.push_back(outcome->gradient_norm);
     }
     if (chosen.after_step) chosen.after_step(model, task.place);
+    if (chosen.between) chosen.between(step);
   }
   EXPECT_EQ(model.progress.step, chosen.steps);
   EXPECT_GE(model.progress.applied_updates, 2) << "the weights are nearly those of the start";

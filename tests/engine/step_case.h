@@ -13,6 +13,7 @@
 #include "data/shared_folder.h"
 #include "device/device_graph.h"
 #include "run/placement.h"
+#include "train/denoising_step.h"
 #include "train/unet_state.h"
 
 namespace ddpm::engine::test {
@@ -29,6 +30,7 @@ struct StepCase {
   at::Device device = at::kCPU;                            ///< where the model is
   std::unique_ptr<comm::Communicator> data_parallel = {};  ///< of its memory; null: that of the host
   std::function<void(train::UNetState& model, const run::Placement& place)> after_step = {};
+  std::function<void(train::DenoisingStep& step)> between = {};  ///< after it, before the next step
 };
 
 struct Trained {

@@ -27,9 +27,10 @@ LIMIT_S = 1200
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 BARRIER = re.compile(r"__syncthreads\(\);")
-STREAM_FILES = ("denoise/batch_stager.cpp", "device/copy_stream.cpp", "engine/device_update.cpp", "engine/outer_step.cpp",
+STREAM_FILES = ("denoise/batch_stager.cpp", "device/copy_stream.cpp", "engine/device_update.cpp", "engine/optimizer_step.cpp",
+                "engine/outer_step.cpp", "engine/training_state.cpp",
                 "parallel/gradient_reducer.cpp", "parallel/offload.cpp", "parallel/transfer_queue.cpp", "parallel/tree_reducer.cpp",
-                "parallel/weight_gatherer.cpp", "run/snapshot.cpp")  # fmt: skip
+                "parallel/weight_gatherer.cpp", "run/saver.cpp", "run/snapshot.cpp", "train/denoising_step.cpp")  # fmt: skip
 NCCL_FILES = ("comm/nccl_communicator.cpp", "comm/nccl_stream.cpp")
 # What orders work, and what stands in its place.
 ORDERING = (
@@ -39,10 +40,13 @@ ORDERING = (
     (re.compile(r"\bslots_\.at\(\w+\)\.used = [^;]*;"), ";"),
     (re.compile(r"\bevent\.(?:record|block)\(\w+\);"), ";"),
     (re.compile(r"\bmark\.event_\.emplace\([^;]*;"), ";"),
-    (re.compile(r"mark\.event_->block\(\*stream_\);"), ";"),
+    (re.compile(r"\b(?:mark\.)?event_->block\([^;]*\);"), ";"),
+    (re.compile(r"\b(?:snapshot\.copied|model\.reader) = copies\.mark\(\);"), ";"),
+    (re.compile(r"\b(?:state_|model_)\.before_change\(\);"), ";"),
+    (re.compile(r"std::exchange\(reader, \{\}\)\.before_caller\(\);"), ";"),
+    (re.compile(r"\bsnapshot_\.wait\(\);"), ";"),
     (re.compile(r"\btensor\.record_stream\([^;]*;"), ";"),
     (re.compile(r"\bslot\.(?:copied|fetched|sent)\.wait\(\);"), ";"),
-    (re.compile(r"\bcopies\.mark\(\)\.wait\(\);"), ";"),
     (re.compile(r"\bevent_->synchronize\(\);"), ";"),
     (re.compile(r"check_cuda\(cuda(?:EventRecord|StreamWaitEvent)\([^;]*\);"), ";"),
     (re.compile(r"(?<=[)k])(?<!mark\(\))\.wait\(\);"), ".forget();"),

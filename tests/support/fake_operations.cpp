@@ -93,6 +93,11 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
                      near.is_non_overlapping_and_dense() && near.strides() == far.strides();
   if (!alike) {  // as CUDA does it: a plain copy, and the change of type or layout on the device
     const at::TensorOptions type(near.scalar_type());
+    if (is_fake(from) && near.is_non_overlapping_and_dense()) {
+      const at::Tensor ordered = at::empty_strided(near.sizes(), near.strides(), type.device(fake_device()));
+      copy_from(from, ordered, false);
+      return copy_from(ordered, to, non_blocking);
+    }
     const at::Tensor middle = at::empty_like(far, type.device(fake_device()));
     const at::Tensor plain = at::empty_strided(middle.sizes(), middle.strides(), type);
     if (is_fake(to)) {
