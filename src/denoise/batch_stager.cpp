@@ -6,25 +6,18 @@
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
+#include "denoise/batch_buffer.h"
 #include "device/scalar_type.h"
 
 namespace ddpm::denoise {
 namespace {
 
-/// Where the parts of a batch lie in its buffer, in bytes: its step, and then the values of each field, each from where
-/// 16 bytes can be read at once.
-struct BufferLayout {
-  std::vector<layout::Range> values;
-  int64_t end = sizeof(int64_t);
-
-  explicit BufferLayout(const data::MicroBatch& batch) {
-    for (const auto& bytes : batch.values) {
-      const int64_t begin = (end + 15) / 16 * 16;
-      end = begin + std::ssize(bytes);
-      values.push_back({begin, end});
-    }
-  }
-};
+std::vector<int64_t> bytes_of_fields(const data::MicroBatch& batch) {
+  std::vector<int64_t> bytes;
+  bytes.reserve(batch.values.size());
+  for (const auto& values : batch.values) bytes.push_back(std::ssize(values));
+  return bytes;
+}
 
 void write(const at::Tensor& buffer, int64_t offset, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(static_cast<std::byte*>(buffer.mutable_data_ptr()) + offset, from, bytes);
@@ -34,7 +27,7 @@ void write(const at::Tensor& buffer, int64_t offset, const void* from, std::size
 
 void BatchStager::put(const data::MicroBatch& batch) {
   DDPM_CHECK(empty(), "a batch is there already, of step {}", ahead_->step);
-  const BufferLayout layout(batch);
+  const BatchBuffer layout(bytes_of_fields(batch));
   BatchInFlight& slot = slots_.at(next_slot_);
   next_slot_ = (next_slot_ + 1) % slots_.size();
   if (!slot.host.defined()) {

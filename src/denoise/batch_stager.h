@@ -11,6 +11,7 @@
 #include "data/field.h"
 #include "data/loader.h"
 #include "denoise/batch.h"
+#include "denoise/batch_buffer.h"
 #include "device/copy_stream.h"
 
 namespace ddpm::denoise {
@@ -23,7 +24,10 @@ class BatchStager {
   /// `fields` are those of the set as they are read. `in_use`: how many batches the caller may have taken before all
   /// that works on the first of them is in its stream, as the stages of a pipeline do.
   BatchStager(std::vector<data::Field> fields, at::Device device, int64_t in_use = 1)
-      : fields_(std::move(fields)), device_(device), stream_(device), slots_(static_cast<std::size_t>(in_use) + 1) {}
+      : fields_(std::move(fields)),
+        device_(device),
+        stream_(device),
+        slots_(static_cast<std::size_t>(staged_batches(in_use))) {}
 
   [[nodiscard]] bool empty() const { return !ahead_; }
   /// Begins to copy a batch; empty() before. All batches have one size. Waits only if the last copy from the same

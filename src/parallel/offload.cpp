@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
+#include "parallel/offload_bytes.h"
 
 namespace ddpm::parallel {
 namespace {
@@ -30,10 +31,12 @@ OffloadedUpdate::OffloadedUpdate(ParameterArena& arena, int64_t chunk)
   }
   const bool device = !arena.gradient().is_cpu();
   const auto host = at::TensorOptions().pinned_memory(device);
-  for (ChunkInFlight& slot : slots_) {
+  const OffloadedState state{.offload = arena.sharding().offload,
+                             .longest = longest,
+                             .weight_bytes = static_cast<int64_t>(arena.working().element_size())};
+  for (ChunkInFlight& slot : slots_) {  // as offload_chunk_bytes() counts them
     slot.gradient = at::empty({longest}, host.dtype(at::kFloat));
-    // Other weights go up straight from the master weights, or stay.
-    if (device && arena.mixed_precision() && arena.sharding().offload == Offload::optimizer) {
+    if (device && state.rounds()) {
       slot.weights = at::empty({longest}, host.dtype(arena.working().scalar_type()));
     }
   }

@@ -79,7 +79,7 @@ void ParameterArena::place(const std::vector<ArenaParameter>& parameters) {
 void ParameterArena::allocate(at::ScalarType compute_dtype, at::Device device) {
   const auto floats = at::TensorOptions().dtype(at::kFloat).device(device);
   gradient_ = at::zeros({sharding_.cuts_gradients() ? layout_.shard_size() : size()}, floats);
-  const bool offloaded = sharding_.offload != Offload::none;
+  const bool offloaded = sharding_.offload != Offload::none;  // offload_bytes.h counts what is pinned then
   const bool parameters = sharding_.offload == Offload::parameters;
   DDPM_CHECK(!parameters || sharding_.cuts_weights(), "offloaded parameters in stage {}", sharding_.zero_stage);
   auto weights = floats.dtype(compute_dtype);

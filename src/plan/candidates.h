@@ -33,6 +33,8 @@ struct Candidate {
 
   /// Node-seconds of a step: what is paid for.
   [[nodiscard]] double cost() const { return static_cast<double>(arrangement.nodes) * time.total(); }
+  /// What a node's ranks that compute on GPUs take of the host's memory (Memory::beside).
+  [[nodiscard]] int64_t host_bytes() const { return arrangement.ranks_per_node * memory.beside.total(); }
   [[nodiscard]] bool works() const { return fits && refusal.empty(); }
 };
 

@@ -1,10 +1,14 @@
 #include "plan/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
+#include "denoise/batch_buffer.h"
 #include "nn/ops/winograd_scratch.h"
 #include "parallel/config.h"
+#include "parallel/offload_bytes.h"
+#include "run/snapshot_blocks.h"
 
 namespace ddpm::plan {
 namespace {
@@ -80,6 +84,37 @@ int64_t images(const ModelSizes& model, const Arrangement& a) {
          on_host;
 }
 
+/// Elements of the longest run of a rank's share without gaps: parts of neighbouring segments do not touch.
+int64_t longest_run(const layout::ShardLayout& cut) {
+  if (cut.parts() == 1) return cut.size();
+  int64_t longest = 0;
+  for (std::size_t segment = 0; segment < cut.segments().size(); ++segment) {
+    longest = std::max(longest, cut.part(segment, 0).size());
+  }
+  return longest;
+}
+
+/// `device` has all but what is in the host's memory; a snapshot takes `share` bytes. Each pinned part is counted by
+/// the header of what allocates it. A few KiB of counters are left out.
+HostMemory host_memory(const ModelSizes& model, const layout::ShardLayout& cut, const Arrangement& a,
+                       const Memory& device, int64_t share) {
+  const bool on_device = a.parallelism.offload == layout::Offload::none;
+  const std::array batch{a.parallelism.micro_size * model.image_bytes};
+  const parallel::OffloadedState offloaded{.offload = a.parallelism.offload,
+                                           .elements = cut.shard_size(),
+                                           .longest = longest_run(cut),
+                                           .weight_bytes = a.weight_bytes()};
+  HostMemory host;
+  host.batches = denoise::staged_bytes(denoise::BatchBuffer(batch), a.parallelism.pipeline_size);
+  host.images = a.read_ahead_bytes + a.held_bytes + 2 * kFloat * model.grid_points;
+  host.weights = parallel::offload_weight_bytes(offloaded);
+  host.state = on_device ? 0 : host.weights + device.moments + device.averages;
+  host.chunks = parallel::offload_chunk_bytes(offloaded);
+  host.snapshot = on_device ? run::SnapshotBlocks::pinned_bytes(share, kFloat * model.largest_parameter) : share;
+  host.pinned = host.batches + host.weights + host.chunks + (on_device ? host.snapshot : 0);
+  return host;
+}
+
 }  // namespace
 
 std::array<std::pair<std::string_view, int64_t>, 11> Memory::by_kind() const {
@@ -128,10 +163,11 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   memory.images = images(model, a);
   memory.process = process_bytes;
   const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // ranks of the first island, which saves most
+  const int64_t share = kFloat * ((3 + a.averages + outer) * model.parameters / savers);
   // A GPU brings one tensor at a time into the order in which it is written.
-  memory.snapshot =
-      kFloat * (a.on_device ? model.largest_parameter : (3 + a.averages + outer) * model.parameters / savers);
+  memory.snapshot = a.on_device ? kFloat * model.largest_parameter : share;
   memory.saved = a.saves_while_training || a.on_device ? memory.snapshot : 0;
+  if (a.on_device) memory.beside = host_memory(model, cut, a, memory, share);
   return memory;
 }
 

@@ -24,6 +24,19 @@
 
 namespace ddpm::plan {
 
+/// Bytes of a rank that computes on a GPU in the memory of that GPU's host, beside the program and its libraries.
+struct HostMemory {
+  int64_t batches = 0;   ///< pinned: micro-batches on their way to the GPU
+  int64_t images = 0;    ///< what is read ahead or held, and grids
+  int64_t state = 0;     ///< what parallel.offload puts there
+  int64_t weights = 0;   ///< the part of it that is pinned
+  int64_t chunks = 0;    ///< pinned: gradients that come down, and weights that go up, of an offloaded update
+  int64_t snapshot = 0;  ///< the rank's share of a checkpoint, kept from the first one on
+  int64_t pinned = 0;    ///< the part of all these that is pinned: of snapshots those of state on the GPU
+
+  [[nodiscard]] int64_t total() const { return batches + images + state + chunks + snapshot; }
+};
+
 /// Bytes of one rank.
 struct Memory {
   int64_t weights = 0;      ///< working weights, and constants
@@ -40,6 +53,8 @@ struct Memory {
 
   int64_t host = 0;      ///< what parallel.offload puts beside a GPU, in the host's memory: part of those above
   int64_t snapshot = 0;  ///< copy of the rank's share of a checkpoint in host memory; beside a GPU not counted
+
+  HostMemory beside = {};  ///< none where the host computes: its memory is counted above
 
   /// Weights to averages.
   [[nodiscard]] int64_t model_state() const { return weights + master + gradients + moments + averages; }

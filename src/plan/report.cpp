@@ -157,10 +157,18 @@ std::string arrangement_text(const Arrangement& a) {
                          : fmt::format("ZeRO {} over {}", a.parallelism.zero_stage, a.shard_size()));
 }
 
+/// What the ranks of a node that compute on GPUs take of its memory; "" for others.
+std::string host_text(const Candidate& c) {
+  const HostMemory& host = c.memory.beside;
+  if (host.total() == 0) return "";
+  return fmt::format("  {} of host memory per node beside the programs, {} of it pinned\n", size_text(c.host_bytes()),
+                     size_text(c.arrangement.ranks_per_node * host.pinned));
+}
+
 std::string line_text(const char* title, const Candidate& c) {
-  return fmt::format("{}: {}, micro-batch {}:\n  {} per rank, {} per step, {:.3g} node-hours per 1,000 steps\n", title,
-                     arrangement_text(c.arrangement), c.arrangement.parallelism.micro_size, size_text(c.memory.total()),
-                     seconds_text(c.time.total()), c.cost() / 3.6);
+  return fmt::format("{}: {}, micro-batch {}:\n  {} per rank, {} per step, {:.3g} node-hours per 1,000 steps\n{}",
+                     title, arrangement_text(c.arrangement), c.arrangement.parallelism.micro_size,
+                     size_text(c.memory.total()), seconds_text(c.time.total()), c.cost() / 3.6, host_text(c));
 }
 
 /// What would need less memory than the least of these, of what is not done yet.
@@ -258,7 +266,11 @@ std::string memory_text(const Memory& memory) {
   }
   if (memory.host > 0) text += fmt::format("  {:14}{:>12}\n", "on the host", size_text(-memory.host));
   text += fmt::format("  {:14}{:>12}\n", "together", size_text(memory.total()));
-  return text + fmt::format("  {:14}{:>12}\n", "while saving", size_text(memory.saving()));
+  text += fmt::format("  {:14}{:>12}\n", "while saving", size_text(memory.saving()));
+  const HostMemory& host = memory.beside;
+  if (host.total() == 0) return text;
+  return text + fmt::format("  {:14}{:>12} of the host's memory, {} of it pinned\n", "beside the GPU",
+                            size_text(host.total()), size_text(host.pinned));
 }
 
 std::string traffic_text(const std::vector<Traffic>& traffic) {

@@ -12,6 +12,11 @@ base::OrderedJson json_of(const Memory& memory) {
   return json;
 }
 
+base::OrderedJson json_of(const HostMemory& host) {
+  return {{"batches", host.batches}, {"images", host.images},     {"state", host.state},
+          {"chunks", host.chunks},   {"snapshot", host.snapshot}, {"pinned", host.pinned}};
+}
+
 base::OrderedJson json_of(const Candidate& c) {
   const Arrangement& a = c.arrangement;
   base::OrderedJson json{{"nodes", a.nodes},
@@ -29,6 +34,10 @@ base::OrderedJson json_of(const Candidate& c) {
   json["memory_bytes"] = json_of(c.memory);
   json["peak_memory_bytes"] = c.memory.total();
   json["memory_while_saving_bytes"] = c.memory.saving();
+  if (a.on_device) {
+    json["host_memory_bytes"] = json_of(c.memory.beside);
+    json["host_memory_per_node_bytes"] = c.host_bytes();
+  }
   json["seconds_per_step"] = c.time.total();
   json["efficiency"] = c.time.efficiency();
   return json;

@@ -1,12 +1,15 @@
 #include "plan/memory.h"
 
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "plan/report.h"
 #include "plan/sizes.h"
 
 namespace ddpm::plan {
@@ -189,6 +192,91 @@ TEST(Memory, ACheckpointOnAGpuOrdersOneTensorAtATime) {
   ModelSizes model = model_of(4, kBlock);
   model.largest_parameter = 100;
   EXPECT_EQ(memory_of(model, {.on_device = true}, 0).snapshot, 400);
+}
+
+TEST(HostMemory, BatchesOnTheirWayArePinnedWithTheirStep) {
+  ModelSizes model = model_of(4, kBlock);
+  model.image_bytes = 1024;
+  const auto batches = [&](const layout::Parallelism& parallelism) {
+    return memory_of(model, {.ranks_per_node = 4, .parallelism = parallelism, .on_device = true}, 0).beside.batches;
+  };
+  EXPECT_EQ(batches({.global_size = 32, .micro_size = 2}), 2 * 4096);  // 16 bytes and 2 images, rounded up
+  EXPECT_EQ(batches({.global_size = 32, .micro_size = 3}), 2 * 4096);
+  EXPECT_EQ(batches({.global_size = 32, .micro_size = 2, .pipeline_size = 4}), 5 * 4096);
+  EXPECT_EQ(memory_of(model, {}, 0).beside.total(), 0) << "of a host that computes";
+}
+
+TEST(HostMemory, HoldsWhatOffloadPutsThere) {
+  const ModelSizes model = model_of(16, 64 * kBlock);
+  const int64_t part = 16 * 64 * kBlock / 4;  // 2^20 elements
+  Arrangement a{.ranks_per_node = 4,
+                .parallelism = {.zero_stage = 1, .offload = layout::Offload::optimizer, .global_size = 4},
+                .averages = 1,
+                .on_device = true};
+  const auto host = [&] { return memory_of(model, a, 0).beside; };
+  EXPECT_EQ(host().state, (4 + 8 + 4) * part);
+  EXPECT_EQ(host().weights, 4 * part);
+  EXPECT_EQ(host().chunks, 3 * 4 * part);  // one bucket, and less than a chunk
+  a.mixed_precision = true;
+  EXPECT_EQ(host().chunks, 3 * (4 + 2) * part);
+  a.parallelism.zero_stage = 3;
+  a.parallelism.offload = layout::Offload::parameters;
+  EXPECT_EQ(host().weights, (2 + 4) * part);
+  EXPECT_EQ(host().state, (2 + 4 + 8 + 4) * part);
+  EXPECT_EQ(host().chunks, 3 * 4 * part / 16) << "each unit is a run of its own";
+  a.parallelism.offload = layout::Offload::none;
+  EXPECT_EQ(host().state + host().chunks, 0);
+}
+
+TEST(HostMemory, SnapshotsOfOffloadedStateAreNotPinned) {
+  const ModelSizes model = model_of(1, kBlock);
+  Arrangement a{.averages = 1, .on_device = true};
+  a.parallelism.offload = layout::Offload::optimizer;
+  const HostMemory host = memory_of(model, a, 0).beside;
+  EXPECT_EQ(host.snapshot, 4 * 4 * kBlock);
+  EXPECT_EQ(host.pinned, host.batches + host.weights + host.chunks);
+}
+
+TEST(HostMemory, SnapshotsAreFilledBlocks) {
+  ModelSizes model = model_of(9, 1 << 20);
+  model.largest_parameter = 1 << 20;  // blocks of 16 MiB, of which 4 × 36 MiB take 9
+  const Memory memory = memory_of(model, {.averages = 1, .on_device = true}, 0);
+  EXPECT_EQ(memory.beside.snapshot, int64_t{4} * 9 * 4 << 20);
+  model.parameters += 1;
+  EXPECT_EQ(memory_of(model, {.averages = 1, .on_device = true}, 0).beside.snapshot, memory.beside.snapshot + 16);
+}
+
+TEST(HostMemory, GrowsByReadImagesAndGrids) {
+  ModelSizes model = model_of(1, kBlock);
+  model.grid_points = 1000;
+  const Arrangement a{.on_device = true, .read_ahead_bytes = 70, .held_bytes = 5};
+  const HostMemory host = memory_of(model, a, 0).beside;
+  EXPECT_EQ(host.images, 8075);
+  EXPECT_EQ(host.total(), host.batches + host.images + host.snapshot);
+  EXPECT_EQ(host.pinned, host.batches + host.snapshot);
+}
+
+TEST(HostMemory, IsSaidByTheNode) {
+  Request request{.model = model_of(20, 100 * kBlock),
+                  .given = {.nodes = 2, .ranks_per_node = 4, .parallelism = {.global_size = 64, .micro_size = 8}},
+                  .given_refusal = "",
+                  .machine = round_machine(),
+                  .process_bytes = 0,
+                  .limit_bytes = std::nullopt};
+  const auto text = [&] { return text_of(request, candidates(request)); };
+  const auto given = [&] { return json_of(request, candidates(request)).at("given"); };
+  EXPECT_EQ(text().find("of host memory per node"), std::string::npos) << text();
+  EXPECT_FALSE(given().contains("host_memory_bytes"));
+  request.given.on_device = true;
+  const Candidate chosen = predict(request, request.given);
+  EXPECT_EQ(chosen.host_bytes(), 4 * chosen.memory.beside.total());
+  EXPECT_NE(text().find(fmt::format("{} of host memory per node beside the programs, {} of it pinned",
+                                    size_text(chosen.host_bytes()), size_text(4 * chosen.memory.beside.pinned))),
+            std::string::npos)
+      << text();
+  EXPECT_EQ(given().at("host_memory_per_node_bytes").get<int64_t>(), chosen.host_bytes());
+  EXPECT_EQ(given().at("host_memory_bytes").at("snapshot").get<int64_t>(), chosen.memory.beside.snapshot);
+  EXPECT_NE(memory_text(chosen.memory).find("of the host's memory, "), std::string::npos);
 }
 
 TEST(Memory, ActivationsGrowWithTheMicroBatch) {

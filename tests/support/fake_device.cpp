@@ -13,6 +13,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include "base/check.h"
+#include "device/pinned_memory.h"
 
 namespace ddpm::test {
 namespace {
@@ -118,11 +119,16 @@ class PinnedMemory final : public c10::Allocator {
     void* memory = poisoned(bytes + 1);
     const std::lock_guard lock(mutex_);
     blocks_.emplace_back(static_cast<std::byte*>(memory), bytes + 1);
+    taken_ += ddpm::device::pinned_bytes(static_cast<int64_t>(bytes));
     return {memory, memory, &forget, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &forget; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
 
+  int64_t taken() const {
+    const std::lock_guard lock(mutex_);
+    return taken_;
+  }
   bool holds(const void* address) const {
     const auto* byte = static_cast<const std::byte*>(address);
     const std::lock_guard lock(mutex_);
@@ -133,6 +139,7 @@ class PinnedMemory final : public c10::Allocator {
   static void forget(void* /*memory*/) {}
   mutable std::mutex mutex_;
   std::vector<std::pair<std::byte*, std::size_t>> blocks_;
+  int64_t taken_ = 0;
 };
 
 DeviceMemory& device_memory() {
@@ -168,6 +175,8 @@ c10::Device fake_device() { return device(); }
 std::size_t current_stream() { return current; }
 
 std::size_t make_stream() { return new_stream(); }
+
+int64_t pinned_bytes() { return pinned_memory().taken(); }
 
 void finish() {
   order().host_follows_all("end");

@@ -6,6 +6,7 @@
 // Not modelled: that a graph's memory stays where it was, and that an allocator's memory is shared by its streams.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -23,6 +24,9 @@ c10::Device fake_device();
 /// The number of the calling thread's current stream, and that of a new one.
 std::size_t current_stream();
 std::size_t make_stream();
+
+/// Bytes of pinned memory that were asked for so far, each time rounded up as LibTorch does it for a GPU.
+int64_t pinned_bytes();
 
 /// Waits for all streams, and forgets all but the default one: whoever had others is gone.
 void finish();
