@@ -1,7 +1,6 @@
 #include "device/choose_device.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -102,13 +101,7 @@ void choose_kernels(c10::Device device, const KernelChoice& choice) {
   at::Context& torch = at::globalContext();
   const bool deterministic = choice.reproducible || (device.is_cuda() && choice.same_on_ranks);
   if (deterministic) use_deterministic_kernels(torch);
-  if (!device.is_cuda()) return;
-  if (deterministic) {
-    // Without it LibTorch refuses matrix products when it is to be deterministic.
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): at start
-    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
-  }
-  use_on_gpu(torch, /*benchmark=*/!deterministic, choice.allow_tf32);
+  if (device.is_cuda()) use_on_gpu(torch, /*benchmark=*/!deterministic, choice.allow_tf32);
 }
 
 void choose_inference_kernels(c10::Device device, bool allow_tf32) {

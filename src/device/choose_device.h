@@ -40,9 +40,8 @@ struct KernelChoice {
 
 /// Tells LibTorch, for the whole process, which kernels training may use. On a GPU cuDNN tries its convolutions and
 /// keeps the fastest for each shape, and float32 products are rounded to TF32 if they may be. Where results must be
-/// reproducible only deterministic kernels run, on a GPU with the workspace that cuBLAS wants for it
-/// (CUBLAS_WORKSPACE_CONFIG, unless it is set): call it before anything runs there. So do they on GPUs that must agree,
-/// which would choose other kernels each.
+/// reproducible only deterministic kernels run, on a GPU with the workspace that choose_cublas_workspace() has set:
+/// call it before anything runs there. So do they on GPUs that must agree, which would choose other kernels each.
 void choose_kernels(c10::Device device, const KernelChoice& choice);
 
 /// Tells LibTorch, for the whole process, which kernels draw and evaluate with a model on a GPU, where products may be

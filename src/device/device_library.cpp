@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <span>
 #include <system_error>
 
 #include <dlfcn.h>
@@ -23,13 +24,19 @@ std::array<std::filesystem::path, 2> places_of_library() {
   return {folder / kLibrary, folder.parent_path() / "lib" / kLibrary};
 }
 
-/// The first of the two places that has the library.
-std::filesystem::path beside_program() {
-  const auto places = places_of_library();
+/// The first of these places that has the library; "" where none has.
+std::filesystem::path find_library(std::span<const std::filesystem::path> places) {
   std::error_code error;
   for (const auto& place : places) {
     if (std::filesystem::exists(place, error)) return place;
   }
+  return {};
+}
+
+std::filesystem::path beside_program() {
+  const auto places = places_of_library();
+  auto library = find_library(places);
+  if (!library.empty()) return library;
   throw base::ConfigError(
       "device = \"cuda\" was asked for, but {} is neither in {} nor in {}; "
       "build with the CMake preset \"cuda\", or use device = \"cpu\"",
@@ -105,6 +112,12 @@ void choose_nccl_settings() {
   // multiple NCCL communicators concurrently"); so they begin in the order of the host's calls, which is one for all.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*replace=*/0);
   // NOLINTEND(concurrency-mt-unsafe)
+}
+
+void choose_cublas_workspace() {
+  if (find_library(places_of_library()).empty()) return;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): this is the only thread
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);
 }
 
 bool is_instance(const DeviceFacts::Gpu& gpu) { return gpu.name.find(" MIG ") != std::string::npos; }

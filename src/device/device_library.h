@@ -95,6 +95,12 @@ void open_library_for_gpus();
 /// since setenv() may move what they are reading.
 void choose_nccl_settings();
 
+/// Sets the workspace of cuBLAS with which its products have the same bits each time (CUBLAS_WORKSPACE_CONFIG), unless
+/// it is set, in a program that has libddpm_cuda.so: LibTorch refuses products without it when they have to be
+/// deterministic. Whether they have to be is known when threads are there that read the environment, so it is set for
+/// all: before Hopper a stream's workspace has 32 MiB in place of 8 then.
+void choose_cublas_workspace();
+
 /// Whether `gpu` is an instance of one (MIG): others have its bus_id, too.
 bool is_instance(const DeviceFacts::Gpu& gpu);
 

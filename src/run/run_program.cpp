@@ -142,6 +142,7 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
   base::outlive_readers();
   device::release_first_thread();
   device::choose_nccl_settings();
+  device::choose_cublas_workspace();
   if (cuda == CudaLibrary::at_start) device::open_library_for_gpus();
   std::optional<comm::MpiSession> session;
   try {

@@ -42,9 +42,10 @@ TEST(CudaLibrary, IsOpenBeforeTheBodyWhereThereAreGpusAndOnlyThere) {
   EXPECT_TRUE(body_finds_it_open(CudaLibrary::at_start));
 }
 
-TEST(CudaLibrary, NcclFindsItsSettingsAndTheUsersFirst) {
+TEST(CudaLibrary, NcclAndCublasFindTheirSettingsAndTheUsersFirst) {
   const std::vector<std::array<const char*, 3>> settings{{"NCCL_GRAPH_REGISTER", "0", "1"},
-                                                         {"NCCL_LAUNCH_ORDER_IMPLICIT", "1", "0"}};
+                                                         {"NCCL_LAUNCH_ORDER_IMPLICIT", "1", "0"},
+                                                         {"CUBLAS_WORKSPACE_CONFIG", ":4096:8", ":16:8"}};
   for (const auto& [name, ours, users] : settings) {
     unsetenv(name);
     body_finds_it_open(CudaLibrary::if_needed);
