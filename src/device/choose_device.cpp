@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/host_name.h"
 #include "comm/collectives.h"
+#include "device/gpu_choice.h"
 #include "device/gpu_signs.h"
 
 namespace ddpm::device {
@@ -47,6 +50,32 @@ bool all_have_gpus(comm::MpiSession& session, const base::Logger& log) {
   return false;
 }
 
+SeenGpus names_in(const std::string& line) {
+  SeenGpus names;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = line.find(',', begin);
+    names.push_back(line.substr(begin, end - begin));
+    if (end == std::string::npos) return names;
+    begin = end + 1;
+  }
+}
+
+/// What the ranks of this host see, in the order of local ranks. Where the nodes' names do not tell hosts apart, all of
+/// them are taken to see what this one does. Collective.
+std::vector<SeenGpus> seen_on_host(comm::MpiSession& session, const SeenGpus& mine) {
+  const std::vector<std::string> nodes = comm::all_gather(session.world(), session.node_name());
+  const std::vector<std::string> lines = comm::all_gather(session.world(), fmt::format("{}", fmt::join(mine, ",")));
+  std::vector<SeenGpus> seen;
+  int64_t place = -1;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    if (nodes[rank] != session.node_name()) continue;
+    if (std::cmp_equal(rank, session.rank())) place = std::ssize(seen);
+    seen.push_back(names_in(lines[rank]));
+  }
+  if (place == session.local_rank() && std::ssize(seen) == session.local_size()) return seen;
+  return std::vector<SeenGpus>(static_cast<std::size_t>(session.local_size()), mine);
+}
+
 /// NCCL wants it. Collective.
 void expect_own_gpu(comm::MpiSession& session, const DeviceFacts::Gpu& gpu) {
   const std::vector<std::string> places = comm::all_gather(
@@ -75,11 +104,15 @@ c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const b
   comm::Communicator& world = session.world();
   if (asked == DeviceChoice::cpu) return c10::kCPU;
   if (asked == DeviceChoice::automatic && !all_have_gpus(session, log)) return c10::kCPU;
-  int index = 0;
+  SeenGpus mine;
   comm::agree(world, [&] {
     const DeviceLibrary library;
-    index = choose_device(session.local_rank(), session.local_size(), library.visible_devices(), share_gpus);
+    static_cast<void>(library.visible_devices());  // throws where there is none
+    mine = seen_gpus(library.describe_devices());
   });
+  const std::vector<SeenGpus> seen = seen_on_host(session, mine);
+  int index = 0;
+  comm::agree(world, [&] { index = choose_gpus(seen, share_gpus).at(static_cast<std::size_t>(session.local_rank())); });
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 

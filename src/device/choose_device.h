@@ -17,10 +17,10 @@
 
 namespace ddpm::device {
 
-/// Returns the device that `asked` stands for. For `cuda` it is the GPU of this rank's place on its host, which ranks
-/// that `share_gpus` may have in common; throws ConfigError when there is none. Where `automatic` becomes the CPU
-/// although something says that the job has GPUs, a warning says what, and why they cannot be used. Collective: all
-/// ranks get the same kind of device.
+/// Returns the device that `asked` stands for. For `cuda` it is the GPU of this rank's place on its host, among those
+/// that its launcher shows it (device/gpu_choice.h), which ranks that `share_gpus` may have in common; throws
+/// ConfigError when there is none. Where `automatic` becomes the CPU although something says that the job has GPUs, a
+/// warning says what, and why they cannot be used. Collective: all ranks get the same kind of device.
 c10::Device choose_device(DeviceChoice asked, comm::MpiSession& session, const base::Logger& log,
                           bool share_gpus = false);
 

@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-#include "base/check.h"
+#include "base/error.h"
 #include "comm/launch.h"
 #include "device/gpu_signs.h"
 
@@ -131,20 +131,6 @@ void expect_bf16(const DeviceFacts::Gpu& gpu, const AskedPrecision& precision) {
   if (has_bf16(gpu)) return;
   throw base::ConfigError("{} on a {} (compute capability {}.{}): bf16 needs compute capability 8.0; take {}",
                           precision.asked, gpu.name, gpu.capability / 10, gpu.capability % 10, precision.possible);
-}
-
-int choose_device(int local_rank, int local_size, int visible_devices, bool share) {
-  DDPM_CHECK(local_rank >= 0 && local_rank < local_size, "local rank {} of {}", local_rank, local_size);
-  DDPM_CHECK(visible_devices >= 1, "{} visible devices", visible_devices);
-  if (visible_devices == 1) return 0;
-  if (visible_devices < local_size) {
-    if (share) return static_cast<int>(int64_t{local_rank} * visible_devices / local_size);
-    throw base::ConfigError(
-        "{} ranks were started on a host with {} visible GPUs; "
-        "start at most {} ranks per node, or show each rank one GPU; training may share GPUs, with parallel.share_gpus",
-        local_size, visible_devices, visible_devices);
-  }
-  return local_rank;
 }
 
 }  // namespace ddpm::device

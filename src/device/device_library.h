@@ -115,9 +115,4 @@ struct AskedPrecision {
 /// Throws ConfigError, with the precision to take, when `gpu` does not multiply in bf16.
 void expect_bf16(const DeviceFacts::Gpu& gpu, const AskedPrecision& precision = {});
 
-/// The GPU of local rank `local_rank` of `local_size` on a host where each rank sees `visible_devices` GPUs. One
-/// visible GPU is taken as the launcher's own choice for this rank. Where ranks may share GPUs, neighbours do. Throws
-/// ConfigError otherwise, on every rank of the host alike, when several are visible, but fewer than there are ranks.
-int choose_device(int local_rank, int local_size, int visible_devices, bool share);
-
 }  // namespace ddpm::device

@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "device/device_library.h"
+#include "device/gpu_choice.h"
 #include "doctor/groups.h"
 #include "doctor/judge.h"
 #include "doctor/number_ranges.h"
@@ -18,10 +19,26 @@ const ProcessFacts& rank_of(const Survey& survey, std::size_t host, std::size_t 
   return survey.ranks[static_cast<std::size_t>(survey.ranks_of[host][local])];
 }
 
+/// Ranks of a host that see GPUs, and what they see.
+struct Seers {
+  std::vector<int> ranks;
+  std::vector<device::SeenGpus> gpus;
+};
+
+Seers seers_of(const Survey& survey, std::size_t host) {
+  Seers seers;
+  for (const int rank : survey.ranks_of[host]) {
+    const device::DeviceFacts& facts = survey.ranks[static_cast<std::size_t>(rank)].gpus;
+    if (facts.gpus.empty()) continue;
+    seers.ranks.push_back(rank);
+    seers.gpus.push_back(device::seen_gpus(facts));
+  }
+  return seers;
+}
+
 std::string too_few(const Survey& survey, std::size_t host) {
-  const std::size_t gpus = rank_of(survey, host, 0).gpus.gpus.size();
-  const std::size_t ranks = survey.ranks_of[host].size();
-  return gpus > 1 && gpus < ranks ? fmt::format("{} ranks see {} GPUs", ranks, gpus) : "";
+  const auto shortage = device::own_gpus(seers_of(survey, host).gpus).shortage;
+  return shortage ? fmt::format("{} ranks see {} GPUs", shortage->ranks, shortage->gpus) : "";
 }
 
 std::string idle(const Survey& survey, std::size_t host) {
@@ -33,14 +50,13 @@ std::string idle(const Survey& survey, std::size_t host) {
 
 /// Ranks that the choice of training gives one and the same GPU.
 std::string shared(const Survey& survey, std::size_t host) {
+  const Seers seers = seers_of(survey, host);
+  const device::GpuChoice choice = device::own_gpus(seers.gpus);
+  if (choice.shortage) return "";
   std::map<std::string, std::vector<int>> users;
-  for (std::size_t local = 0; local < survey.ranks_of[host].size(); ++local) {
-    const auto& gpus = rank_of(survey, host, local).gpus.gpus;
-    if (gpus.empty() || (gpus.size() > 1 && gpus.size() < survey.ranks_of[host].size())) continue;
-    const int chosen = device::choose_device(static_cast<int>(local), static_cast<int>(survey.ranks_of[host].size()),
-                                             static_cast<int>(gpus.size()), /*share=*/false);
-    const device::DeviceFacts::Gpu& gpu = gpus[static_cast<std::size_t>(chosen)];
-    if (!device::is_instance(gpu)) users[gpu.bus_id].push_back(survey.ranks_of[host][local]);
+  for (std::size_t i = 0; i < seers.ranks.size(); ++i) {
+    const std::string& gpu = seers.gpus[i].at(static_cast<std::size_t>(choice.of_rank[i]));
+    if (!gpu.empty()) users[gpu].push_back(seers.ranks[i]);
   }
   for (const auto& [bus_id, ranks] : users) {
     if (ranks.size() > 1) return fmt::format("ranks {} share GPU {}", ranges_text(ranks), bus_id);

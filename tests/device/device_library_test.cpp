@@ -17,48 +17,6 @@
 namespace ddpm::device {
 namespace {
 
-struct Choice {
-  int local_rank;
-  int local_size;
-  int visible;
-  int device;
-};
-
-class ChooseDevice : public testing::TestWithParam<Choice> {};
-
-TEST_P(ChooseDevice, GivesEachLocalRankItsOwn) {
-  const Choice c = GetParam();
-  EXPECT_EQ(choose_device(c.local_rank, c.local_size, c.visible, /*share=*/false), c.device);
-  EXPECT_EQ(choose_device(c.local_rank, c.local_size, c.visible, /*share=*/true), c.device);
-}
-
-INSTANTIATE_TEST_SUITE_P(Table, ChooseDevice,
-                         testing::Values(Choice{0, 1, 1, 0},  // one rank, one GPU
-                                         Choice{3, 4, 1, 0},  // srun --gpus-per-task=1: each rank sees its own only
-                                         Choice{0, 4, 4, 0},  // all ranks see all GPUs
-                                         Choice{3, 4, 4, 3},  //
-                                         Choice{1, 2, 8, 1},  // fewer ranks than GPUs
-                                         Choice{0, 1, 8, 0}));
-
-TEST(ChooseDevice, FewerGpusThanRanksIsRefusedOnEveryRankWithTheNumbers) {
-  for (int local_rank = 0; local_rank < 4; ++local_rank) {
-    try {
-      (void)choose_device(local_rank, 4, 2, /*share=*/false);
-      ADD_FAILURE() << "rank " << local_rank << " was given a GPU";
-    } catch (const base::ConfigError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("4 ranks were started on a host with 2 visible GPUs"));
-    }
-  }
-}
-
-TEST(ChooseDevice, NeighboursShareGpusThatAreTooFewWhereTheyMay) {
-  std::vector<int> chosen;
-  for (int local_rank = 0; local_rank < 5; ++local_rank) {
-    chosen.push_back(choose_device(local_rank, 5, 2, /*share=*/true));
-  }
-  EXPECT_THAT(chosen, testing::ElementsAre(0, 0, 0, 1, 1));
-}
-
 TEST(DeviceLibrary, WhatCannotBeLoadedIsAConfigurationErrorThatSaysWhatToDo) {
   try {
     const DeviceLibrary library("/nonexistent/libddpm_cuda.so");
