@@ -33,8 +33,8 @@ struct GpuChoice {
 /// number, and where a launcher shows them those near their cores alone (srun --gpu-bind=closest), one of these.
 GpuChoice own_gpus(std::span<const SeenGpus> ranks);
 
-/// The same. Where there are too few, and ranks may share GPUs, neighbours of those that see the same ones do; throws
-/// ConfigError with the numbers where they may not.
+/// Returns own_gpus() of each rank. Where there are too few, and ranks may share GPUs, neighbours of those that see the
+/// same ones do; throws ConfigError with the numbers where they may not.
 std::vector<int> choose_gpus(std::span<const SeenGpus> ranks, bool share);
 
 }  // namespace ddpm::device

@@ -164,6 +164,7 @@ void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore
                 const checkpoint::Checkpoint& checkpoint) {
   const std::vector<at::Tensor> staging = host_memory(views);
   std::vector<checkpoint::WantedSlice> wanted;
+  wanted.reserve(views.size());
   for (std::size_t i = 0; i < views.size(); ++i) wanted.emplace_back(views[i].slice, bytes_of(staging[i]));
   store.load(checkpoint, wanted);
   for (std::size_t i = 0; i < views.size(); ++i) at::Tensor(views[i].values).copy_(staging[i]);

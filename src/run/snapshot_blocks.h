@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -33,7 +34,7 @@ class SnapshotBlocks {
     }
   }
 
-  /// Of each slice.
+  /// Where each slice lies.
   [[nodiscard]] const std::vector<Place>& places() const { return places_; }
   /// Bytes of each block.
   [[nodiscard]] const std::vector<int64_t>& sizes() const { return sizes_; }
@@ -46,7 +47,7 @@ class SnapshotBlocks {
   }
 
  private:
-  /// Of a full block, in which several of the largest slices find room.
+  /// The size of a full block, in which several of the largest slices find room.
   static int64_t block_bytes(int64_t largest) { return 4 * device::pinned_bytes(largest); }
 
   std::vector<Place> places_;
