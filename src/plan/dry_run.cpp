@@ -146,10 +146,10 @@ std::string values_text(const std::optional<denoise::ImageValues>& values) {
   return text + (others > 0 ? fmt::format("         and {} more channels\n", others) : "");
 }
 
-std::string duration_text(const train::Config& config, int64_t images) {
-  const int64_t steps = config.train.total_steps(images, config.batch.global_size);
-  const double epochs =
-      static_cast<double>(steps) * static_cast<double>(config.batch.global_size) / static_cast<double>(images);
+std::string duration_text(const train::Config& config, const data::Dataset& dataset) {
+  const int64_t steps = train::steps_on(dataset, config);
+  const double epochs = static_cast<double>(steps) * static_cast<double>(config.batch.global_size) /
+                        static_cast<double>(data::images_per_epoch(dataset.parts()));
   return fmt::format("Steps    {}: {:.4g} epochs\n", grouped(steps), epochs);
 }
 
@@ -169,9 +169,8 @@ Beginning find_beginning(const train::Config& config, const run::Runtime& runtim
   train::EarlyStopping early_stopping(history, config.early_stopping.patience);
   Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, runtime.files, world)};
   if (beginning.checkpoint) history.resume(*beginning.checkpoint);
-  const int64_t steps = config.train.total_steps(data::images_per_epoch(dataset.parts()), config.batch.global_size);
   const std::array<train::Callback*, 1> ending{&early_stopping};
-  beginning.complete = train::is_done(run, beginning.checkpoint, steps, ending);
+  beginning.complete = train::is_done(run, beginning.checkpoint, train::steps_on(dataset, config), ending);
   return beginning;
 }
 
@@ -237,7 +236,7 @@ DataFacts data_facts(const train::Config& config, data::Dataset& dataset, const 
   train::warn_of_set(config, dataset, values, runtime.log);
   std::string validation_set;
   std::string text = images_text(dataset, model) + values_text(values);
-  text += duration_text(config, data::images_per_epoch(dataset.parts()));
+  text += duration_text(config, dataset);
   train::warn_of_keys(config, runtime.log);
   if (config.validation.every_steps > 0) {
     denoise::ValidationSet validation =

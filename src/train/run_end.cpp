@@ -2,7 +2,13 @@
 
 #include <algorithm>
 
+#include "data/order.h"
+
 namespace ddpm::train {
+
+int64_t steps_on(const data::Dataset& dataset, const Config& config) {
+  return config.train.total_steps(data::images_per_epoch(dataset.parts()), config.batch.global_size);
+}
 
 bool has_ended(int64_t step, int64_t total_steps, std::span<Callback* const> callbacks) {
   return step >= total_steps ||

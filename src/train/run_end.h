@@ -6,10 +6,15 @@
 #include <span>
 
 #include "checkpoint/store.h"
+#include "data/dataset.h"
 #include "run/run_folder.h"
 #include "train/callback.h"
+#include "train/config.h"
 
 namespace ddpm::train {
+
+/// The steps of a run on this training set, those of all its starts together.
+int64_t steps_on(const data::Dataset& dataset, const Config& config);
 
 /// Whether no step follows `step`: all of `total_steps` are done, or one of the callbacks ends the run.
 bool has_ended(int64_t step, int64_t total_steps, std::span<Callback* const> callbacks);

@@ -10,6 +10,7 @@
 #include "denoise/turns.h"
 #include "device/threads.h"
 #include "train/mean_source.h"
+#include "train/run_end.h"
 
 namespace ddpm::train {
 namespace {
@@ -122,7 +123,7 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   auto mean = settle_set(configuration, dataset, fitted, place.device, runtime);
   const data::ImageOrder order(dataset.parts(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
-  const int64_t total_steps = config.train.total_steps(order.count(), config.batch.global_size);
+  const int64_t total_steps = steps_on(dataset, config);
   Task task{.config = config,
             .sources = std::move(sources),
             .dataset = std::move(dataset),
