@@ -17,9 +17,11 @@ namespace {
 constexpr const char* kLibrary = "libddpm_cuda.so";
 
 /// Where the library may lie. Both are absolute: a name without a folder would be searched for, and an empty element of
-/// LD_LIBRARY_PATH or of a RUNPATH makes that search begin in the working directory.
+/// LD_LIBRARY_PATH or of a RUNPATH makes that search begin in the working directory. Without /proc both are "".
 std::array<std::filesystem::path, 2> places_of_library() {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {};
   const auto folder = program.parent_path();
   return {folder / kLibrary, folder.parent_path() / "lib" / kLibrary};
 }
@@ -38,7 +40,7 @@ std::filesystem::path beside_program() {
   auto library = find_library(places);
   if (!library.empty()) return library;
   throw base::ConfigError(
-      "device = \"cuda\" was asked for, but {} is neither in {} nor in {}; "
+      "no GPU can be used: {} is neither in {} nor in {}; "
       "build with the CMake preset \"cuda\", or use device = \"cpu\"",
       kLibrary, places[0].parent_path().string(), places[1].parent_path().string());
 }

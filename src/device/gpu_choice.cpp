@@ -89,10 +89,17 @@ std::vector<int> choose_gpus(std::span<const SeenGpus> ranks, bool share) {
   GpuChoice choice = own_gpus(ranks);
   if (!choice.shortage) return std::move(choice.of_rank);
   if (share) return shared_gpus(ranks);
+  const auto [too_many, gpus] = *choice.shortage;
+  if (too_many < ranks.size() || std::ranges::count(ranks, ranks.front()) < std::ssize(ranks)) {
+    throw base::ConfigError(
+        "{} ranks of a host are shown {} of its GPUs together; show each rank all of them (srun --gpu-bind=none), or "
+        "one; training may share GPUs, with parallel.share_gpus",
+        too_many, gpus);
+  }
   throw base::ConfigError(
       "{} ranks were started on a host with {} visible GPUs; "
       "start at most {} ranks per node, or show each rank one GPU; training may share GPUs, with parallel.share_gpus",
-      choice.shortage->ranks, choice.shortage->gpus, choice.shortage->gpus);
+      too_many, gpus, gpus);
 }
 
 }  // namespace ddpm::device

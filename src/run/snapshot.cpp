@@ -159,13 +159,18 @@ struct ElementCounts {
   }
 };
 
-/// Reads into memory of any axis order, by way of contiguous host copies.
+/// Reads into memory of any axis order, by way of contiguous host copies. They are not pinned: LibTorch would keep that
+/// memory, which is several times what a snapshot takes where many ranks save together.
 void load_views(const std::vector<StateView>& views, checkpoint::CheckpointStore& store,
                 const checkpoint::Checkpoint& checkpoint) {
-  const std::vector<at::Tensor> staging = host_memory(views);
+  std::vector<at::Tensor> staging;
   std::vector<checkpoint::WantedSlice> wanted;
+  staging.reserve(views.size());
   wanted.reserve(views.size());
-  for (std::size_t i = 0; i < views.size(); ++i) wanted.emplace_back(views[i].slice, bytes_of(staging[i]));
+  for (const StateView& view : views) {
+    staging.push_back(at::empty(view.values.sizes(), at::TensorOptions(device::scalar_type(view.slice.dtype))));
+    wanted.emplace_back(view.slice, bytes_of(staging.back()));
+  }
   store.load(checkpoint, wanted);
   for (std::size_t i = 0; i < views.size(); ++i) at::Tensor(views[i].values).copy_(staging[i]);
 }

@@ -108,6 +108,9 @@ TEST(ChooseGpus, AShortageIsThatOfTheRanksThatSeeTooFew) {
   ASSERT_TRUE(choice.shortage);
   EXPECT_EQ(choice.shortage->ranks, 3U);
   EXPECT_EQ(choice.shortage->gpus, 2U);
+  EXPECT_THAT([&] { static_cast<void>(choose_gpus(seen, /*share=*/false)); },
+              testing::ThrowsMessage<base::ConfigError>(
+                  testing::StartsWith("3 ranks of a host are shown 2 of its GPUs together; show each rank all")));
   EXPECT_THAT(choose_gpus(seen, /*share=*/true), ElementsAre(0, 0, 1, 0));
 }
 
