@@ -22,6 +22,10 @@ double seconds_until_next_word(double deadline_s) {
 
 bool RankState::only_waits() const { return waiting && silent_s <= kSilence; }
 
+double RankState::surely_in_phase_s() const {
+  return age_s + std::max(0.0, silent_s - seconds_until_next_word(phase.deadline_s));
+}
+
 double RankState::progress_age_s() const {
   if (!phase.by_progress) return std::numeric_limits<double>::infinity();
   return std::min(age_s, job_age_s) + silent_s;
@@ -49,7 +53,7 @@ std::optional<Verdict> find_late(std::span<const RankState> ranks, int turn) {
   const auto is_late = [&](const RankState& rank) {
     if (rank.phase.gone || rank.phase.deadline_s <= 0.0) return false;
     if (rank.phase.by_progress && rank.only_waits() && moves) return false;
-    return rank.in_phase_s() > rank.phase.deadline_s + turn * std::min(kBetweenTurns, rank.phase.deadline_s);
+    return rank.surely_in_phase_s() > rank.phase.deadline_s + turn * std::min(kBetweenTurns, rank.phase.deadline_s);
   };
   const auto late = std::ranges::find_if(ranks, is_late);
   if (late == ranks.end()) return std::nullopt;

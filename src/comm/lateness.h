@@ -37,6 +37,8 @@ struct RankState {
   int speaker = -1;     ///< rank 0 says: whose error is the one that is said
 
   [[nodiscard]] double in_phase_s() const { return age_s + silent_s; }
+  /// What of in_phase_s() is sure: a rank that speaks may have left the phase since its last word.
+  [[nodiscard]] double surely_in_phase_s() const;
   /// A living process whose main thread waits for other ranks.
   [[nodiscard]] bool only_waits() const;
   /// How long ago it, or a rank that it knows of, got something done; infinite in a phase that does not count progress.

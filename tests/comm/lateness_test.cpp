@@ -40,7 +40,7 @@ TEST(Lateness, TheRanksActOneAfterTheOther) {
   const auto seconds_late = [](double deadline_s, int turn) {
     for (double late_s = 0.0;; late_s += 0.25) {
       const Phase phase{.name = "reading images", .deadline_s = deadline_s, .key = "fault.step_timeout_s"};
-      if (find_late(std::array{at(phase, 1, deadline_s + late_s, 0.125)}, turn)) return late_s;
+      if (find_late(std::array{at(phase, 1, deadline_s + late_s + 0.125, 0.0)}, turn)) return late_s;
     }
   };
   for (const int turn : {0, 1, 2}) {
@@ -113,6 +113,13 @@ TEST(Lateness, ALivingRankSpeaksSeveralTimesInItsDeadline) {
   EXPECT_EQ(seconds_until_next_word(900.0), 1.0);
   EXPECT_EQ(seconds_until_next_word(0.0), 1.0);  // no deadline
   EXPECT_EQ(seconds_until_next_word(1.0), 0.25);
+}
+
+TEST(Lateness, ARankMayHaveLeftItsPhaseSinceItsLastWord) {
+  const Phase phase{.name = "reading images", .deadline_s = 2, .key = "fault.step_timeout_s"};
+  EXPECT_EQ(blamed(std::array{at(phase, 1, 1.6, 0.45)}), -1);
+  EXPECT_EQ(blamed(std::array{at(phase, 1, 1.6, 1.0)}), 0) << "it would have spoken again";
+  EXPECT_EQ(blamed(std::array{at(phase, 1, 2.1, 0.0)}), 0) << "it says so itself";
 }
 
 TEST(Lateness, AWatchdogThatSeldomLooksSeesTimeGoBy) {
