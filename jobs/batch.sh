@@ -9,7 +9,7 @@
 #   BATCH_again         has stage $1 run again, with the arguments that follow
 #   BATCH_unwanted_node prints why this start is to go back before it begins: it has a node that has failed; or nothing
 #   BATCH_code          prints exit code $1 of a start, or 128 and the number of a signal where the log tells that it is one
-#   BATCH_failure       prints why a start that has ended with exit code $1 is to come back; or nothing
+#   BATCH_failure       prints why a start that has ended with exit code $1 before $2 is to come back; or nothing
 #   BATCH_submit        submits stage $1 with the arguments that follow and ${options[@]}, and prints the number of the job
 
 # Prints words as one word of letters, digits, +, / and =, which every batch system hands on as it is.

@@ -108,10 +108,12 @@ may_pass() {
   [ "$job_log" != /dev/null ] && ! grep -qE "^ddpm: error: .*($final_reasons)" < <(said_by_start)
 }
 
-# How many starts in a row, this one the last, ended before the program said that it trains.
+# How many starts in a row, this one the last, ended before the program said that it trains. A start that was asked to stop, as
+# by the time limit, is none of them: what makes a dataset has kept what it had made.
 starts_in_vain() {
   awk '
     / job [^ ]+ (\(task [^)]*\) )?on [^ ]+, start [0-9]+: / { starts++ }
+    /: stopped; back into the queue$/ { starts = 0 }
     /^ddpm: (starting|resuming) / && !/^ddpm: resuming with / { starts = 0 }
     END { print starts + 0 }' "$job_log"
 }
@@ -224,8 +226,8 @@ slurm_unwanted_node() {
 }
 
 # A rank was lost or hung or communication failed (exit code 5), a node has lost its files (3 and 4), or the launcher was
-# killed. The job of an owner who has cancelled it, or whose time is over, is not running any more; of one of which Slurm
-# tells nothing that is not known.
+# killed, before $2. The job of an owner who has cancelled it, or whose time is over, is not running any more; of one of which
+# Slurm tells nothing that is not known.
 slurm_failure() {
   local lost='' facts who='a rank or the launcher' what='is lost'
   case $1 in
@@ -241,7 +243,7 @@ slurm_failure() {
     *) return ;;
   esac
   if [ "$(starts_in_vain)" -ge "$max_starts_in_vain" ]; then
-    printf '%d starts in a row ended before training began: not once more\n' "$max_starts_in_vain" >&2
+    printf '%d starts in a row ended before %s: not once more\n' "$max_starts_in_vain" "$2" >&2
     return
   fi
   [ -n "$lost" ] || lost=$(node_of_lost_rank)

@@ -47,14 +47,49 @@ go_back() {
   printf 'it is not taken back: submit it again\n' >&2
 }
 
-# Runs subcommand $2 of ddpm with the arguments that follow, for stage $1, which is completed when it runs again: USR1 stops it,
-# and the job comes back.
+# Prints why a start that has ended with exit code $1 before $2 is to come back; or nothing.
+why_again() {
+  case $1 in
+    0 | 1 | 2 | 6) ;; # the program has done its work, or has said why it cannot
+    126 | 127) ;;     # there is no such program, or the system cannot load it
+    75) printf stopped ;;
+    # 3 and 4, where a node may have lost its files; 5, or a code that the program does not have: launchers have many for
+    # lost ranks.
+    *) "${batch}_failure" "$1" "$2" ;;
+  esac
+}
+
+# Says in the log that this start begins, of stage $1 with the arguments that follow; or has the job come back at once, for
+# another node.
+begin_start() {
+  local why=''
+  [ "$restarts" -eq 0 ] || why=$("${batch}_unwanted_node")
+  [ -z "$why" ] || [ "$restarts" -ge "$max_restarts" ] || go_back "$why" "$@"
+  printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${*:2}"
+}
+
+# Has the job come back with stage $3 and the arguments that follow, where exit code $1 of a start that ended before $2 says so;
+# or ends it with that code.
+end_start() {
+  local why=''
+  [ "$stopped_by" = TERM ] || why=$(why_again "$("${batch}_code" "$1")" "$2") # TERM: somebody wants it to end
+  [ -z "$why" ] || [ "$stopped_by" = TERM ] || go_back "$why" "${@:3}"
+  finish "$1"
+}
+
+# Runs subcommand $2 of ddpm with the arguments that follow, for stage $1, which is completed when it runs again: the job comes
+# back where USR1 stops it, and where a training would. By hand, outside of a job, it runs once.
 until_complete() {
   local stage=$1 subcommand code=0
   read -ra subcommand <<<"$2"
   shift 2
+  [ -z "$job" ] || begin_start "$stage" "$@"
   until_signalled "${on_all_ranks[@]}" "${subcommand[@]}" "$@" || code=$?
-  if [ "$code" -ne 0 ] && [ "$stopped_by" = USR1 ]; then go_back stopped "$stage" "$@"; fi
+  if [ "$code" -ne 0 ] && [ "$stopped_by" = USR1 ]; then
+    go_back stopped "$stage" "$@" # whatever the launcher makes of ranks that USR1 has ended
+  elif [ -n "$job" ]; then
+    end_start "$code" 'the set was whole' "$stage" "$@"
+  fi
   finish "$code"
 }
 
@@ -118,34 +153,15 @@ read_clock() {
   by_clock=(--fault.max_minutes "$(printf '%d.%02d' $((left / 60)) $((left % 60 * 100 / 60)))")
 }
 
-# Prints why a training that has ended with exit code $1 is to come back; or nothing.
-why_again() {
-  case $1 in
-    0 | 1 | 2 | 6) ;; # the program has done its work, or has said why it cannot
-    126 | 127) ;;     # there is no such program, or the system cannot load it
-    75) printf stopped ;;
-    # 3 and 4, where a node may have lost its files; 5, or a code that the program does not have: launchers have many for
-    # lost ranks.
-    *) "${batch}_failure" "$1" ;;
-  esac
-}
-
 # train CONFIG.toml [--sweep FILE] [MORE.toml ...] [--section.key VALUE ...]
 train() {
-  local arguments by_clock why='' code=0
+  local arguments by_clock code=0
   [ -n "$job" ] || die "this script wants a job of Slurm: sbatch jobs/train.sbatch CONFIG.toml"
   [ $# -gt 0 ] || die "no configuration: wanted: CONFIG.toml [--section.key VALUE ...]"
   read_sweep "$@"
   read_clock "${arguments[@]}"
 
-  [ "$restarts" -eq 0 ] || why=$("${batch}_unwanted_node")
-  [ -z "$why" ] || [ "$restarts" -ge "$max_restarts" ] || go_back "$why" train "${arguments[@]}"
-
-  printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${arguments[*]}"
+  begin_start train "${arguments[@]}"
   until_signalled "${on_all_ranks[@]}" train "${arguments[@]}" "${by_clock[@]}" || code=$?
-
-  why=
-  [ "$stopped_by" = TERM ] || why=$(why_again "$("${batch}_code" "$code")") # TERM: somebody wants it to end
-  [ -z "$why" ] || [ "$stopped_by" = TERM ] || go_back "$why" train "${arguments[@]}"
-  finish "$code"
+  end_start "$code" 'training began' train "${arguments[@]}"
 }

@@ -159,7 +159,10 @@ class FailedNodes(unittest.TestCase):
                 self.assertEqual(self.call('cat "$HERE/said" >&2; node_of_lost_rank'), node)
 
     def train(self, code, said, to_log=True, before="", **variables):
-        """A job whose training says something and ends with a code, and whose log had something before. Returns the job's own code and
+        return self.job("train", ("my.toml",), code, said, to_log, before, **variables)
+
+    def job(self, stage, words, code, said, to_log=True, before="", **variables):
+        """A job whose program says something and ends with a code, and whose log had something before. Returns the job's own code and
         whether it was put back."""
         self.script("srun", '#!/bin/sh\ncat "$HERE/said" >&2\nexit "$CODE"\n')
         self.script("ddpm", "#!/bin/sh\n")
@@ -174,7 +177,7 @@ class FailedNodes(unittest.TestCase):
             (self.here / left).unlink(missing_ok=True)
         self.log.write_text(before)
         with self.log.open("a") if to_log else open(os.devnull, "a") as log:
-            job = subprocess.Popen(["bash", SOURCE / "jobs/train.sbatch", "my.toml"], env=environment, stdout=log, stderr=log)
+            job = subprocess.Popen(["bash", SOURCE / f"jobs/{stage}.sbatch", *words], env=environment, stdout=log, stderr=log)
             (self.here / "pid").write_text(str(job.pid))
             self.addCleanup(job.kill)
             return job.wait(timeout=20), (self.here / "requeued").exists()
@@ -266,6 +269,31 @@ class FailedNodes(unittest.TestCase):
             with self.subTest(before=before.count(start), said=said):
                 self.assertEqual(self.train(137, said, before=before), (75, True) if again else (137, False), self.log.read_text())
                 self.assertEqual("10 starts in a row ended before training began: not once more" in self.log.read_text(), not again)
+
+    def test_what_makes_a_dataset_goes_back_as_a_training_does(self):
+        killed = "srun: error: node2: task 1: Killed\n"
+        made = str(self.here / "set")
+        rows = (("prepare", ("photos", "--output", made)), ("sample", ("--model", "run", "--output", made, "--format", "dataset")))
+        for stage, words in rows:
+            start = f"2026-11-30 05:00:00: job 7 on node1,node2, start 1: {' '.join(words)}\n"
+            stopped = start + "2026-11-30 06:00:00: stopped; back into the queue\n"
+            for code, said, before, ended in (
+                (137, killed, "", 75), (5, f"ddpm: error: {PASSING[0]}\n", "", 75), (5, f"ddpm: error: {FINAL[1]}\n", "", 5),
+                (3, f"ddpm: error: {made}: cannot read: {PASSING_FILE_ERRORS[0]}\n", "", 75), (0, "", "", 0), (2, "", "", 2), (6, "", "", 6),
+                (137, killed, 8 * start, 75), (137, killed, 9 * start, 137), (137, killed, 9 * stopped, 75),
+            ):  # fmt: skip
+                with self.subTest(stage=stage, code=code, before=before.count("start")):
+                    self.assertEqual(self.job(stage, words, code, said, before=before), (ended, ended == 75), self.log.read_text())
+                    self.assertIn(f"start 1: {' '.join(words)}", self.log.read_text())
+                    bounded = "10 starts in a row ended before the set was whole: not once more" in self.log.read_text()
+                    self.assertEqual(bounded, ended == 137)
+            self.assertEqual(self.job(stage, words, 137, killed), (75, True))
+            self.assertIn("a rank on node2 is lost (exit code 137); back into the queue", self.log.read_text())
+            self.assertEqual(self.asked("ExcNodeList=node2"), 1)
+            last = {"DDPM_MAX_RESTARTS": "1", "SLURM_RESTART_COUNT": "1"}
+            self.assertEqual(self.job(stage, words, 137, killed, **last), (137, False), self.log.read_text())
+        # Pictures would begin anew.
+        self.assertEqual(self.job("sample", ("--model", "run", "--output", "grid.png"), 137, killed), (137, False))
 
     def test_a_busy_controller_is_asked_again(self):
         killed = "srun: error: node2: task 1: Killed\n"
