@@ -23,8 +23,9 @@ struct ActivationBytes {
 /// A model and its images as numbers.
 struct ModelSizes {
   /// Trained, by unit in execution order; each parameter padded to 64 bytes. Of blocks that are cut by channels, and of
-  /// a pipeline's stages, what one rank holds: so are the next three.
+  /// a pipeline's stages, what one rank holds: so are the next four.
   std::vector<int64_t> unit_elements = {};
+  int64_t held_parameters = 0;    ///< trained, without padding, with all that is not cut
   int64_t largest_parameter = 0;  ///< elements of the largest
   int64_t constants = 0;          ///< elements that are not trained, float32
   int64_t pretrained = 0;         ///< elements beside adapters, in the compute dtype, whole on each rank

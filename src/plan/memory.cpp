@@ -115,6 +115,15 @@ HostMemory host_memory(const ModelSizes& model, const layout::ShardLayout& cut, 
   return host;
 }
 
+/// Bytes of a checkpoint that a rank saves: its part of what its stage of a pipeline and its channels hold. The rank
+/// with most is of the largest stage, and of the part of the channels that saves what is not cut (run::Replica). The
+/// first island saves more than the others.
+int64_t saved_share(const ModelSizes& model, const Arrangement& a, int64_t copies) {
+  const layout::Parallelism& p = a.parallelism;
+  const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands()) / p.pipeline_size / p.tensor_size;
+  return kFloat * (copies * model.held_parameters / std::max<int64_t>(1, savers));
+}
+
 }  // namespace
 
 std::array<std::pair<std::string_view, int64_t>, 11> Memory::by_kind() const {
@@ -162,8 +171,7 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   if (!a.on_device) memory.workspace += activations.float_copies * a.parallelism.micro_size / model.activation_images;
   memory.images = images(model, a);
   memory.process = process_bytes;
-  const int64_t savers = a.ranks() / std::max<int64_t>(1, a.islands());  // ranks of the first island, which saves most
-  const int64_t share = kFloat * ((3 + a.averages + outer) * model.parameters / savers);
+  const int64_t share = saved_share(model, a, 3 + a.averages + outer);
   // A GPU brings one tensor at a time into the order in which it is written.
   memory.snapshot = a.on_device ? kFloat * model.largest_parameter : share;
   memory.saved = a.saves_while_training || a.on_device ? memory.snapshot : 0;

@@ -27,6 +27,7 @@ void add_parameters(const nn::Unit& unit, ModelSizes& sizes) {
     if (parameter->role == base::ParameterRole::constant) sizes.constants += parameter->numel();
     if (parameter->role != base::ParameterRole::trained) continue;
     sizes.parameters += parameter->split.times() * parameter->numel();
+    sizes.held_parameters += parameter->numel();
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter->numel());
     elements += base::round_up(parameter->numel(), layout::kFlatAlignment);
   }
@@ -113,6 +114,7 @@ void take_largest(const std::vector<StageSizes>& stages, ModelSizes& sizes) {
     const ModelSizes& own = stage.sizes;
     if (own.elements() > sizes.elements()) sizes.unit_elements = own.unit_elements;
     sizes.parameters += own.parameters;
+    sizes.held_parameters = std::max(sizes.held_parameters, own.held_parameters);
     sizes.largest_parameter = std::max(sizes.largest_parameter, own.largest_parameter);
     sizes.constants = std::max(sizes.constants, own.constants);
     sizes.pretrained = std::max(sizes.pretrained, own.pretrained);

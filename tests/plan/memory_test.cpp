@@ -194,6 +194,22 @@ TEST(Memory, ACheckpointOnAGpuOrdersOneTensorAtATime) {
   EXPECT_EQ(memory_of(model, {.on_device = true}, 0).snapshot, 400);
 }
 
+TEST(Memory, ASnapshotIsTheShareOfTheRankThatSavesMost) {
+  ModelSizes model = model_of(4, kBlock);
+  model.held_parameters = 3 * kBlock;  // the larger of two stages
+  Arrangement a{.ranks_per_node = 4, .parallelism = {.global_size = 4, .pipeline_size = 2}, .averages = 1};
+  EXPECT_EQ(memory_of(model, a, 0).snapshot, 4 * 4 * 3 * kBlock / 2);
+  EXPECT_EQ(memory_of(model, a, 0).saved, 0);
+  a.saves_while_training = true;
+  EXPECT_EQ(memory_of(model, a, 0).saved, 4 * 4 * 3 * kBlock / 2);
+  a.parallelism.pipeline_size = 1;
+  a.parallelism.tensor_size = 4;
+  EXPECT_EQ(memory_of(model, a, 0).snapshot, 4 * 4 * 3 * kBlock) << "one rank saves what is not cut";
+  a.parallelism.tensor_size = 1;
+  a.parallelism.tiles = 4;
+  EXPECT_EQ(memory_of(model, a, 0).snapshot, 4 * 4 * 3 * kBlock / 4) << "tiles hold the same parameters";
+}
+
 TEST(HostMemory, BatchesOnTheirWayArePinnedWithTheirStep) {
   ModelSizes model = model_of(4, kBlock);
   model.image_bytes = 1024;
@@ -242,7 +258,7 @@ TEST(HostMemory, SnapshotsAreFilledBlocks) {
   model.largest_parameter = 1 << 20;  // blocks of 16 MiB, of which 4 × 36 MiB take 9
   const Memory memory = memory_of(model, {.averages = 1, .on_device = true}, 0);
   EXPECT_EQ(memory.beside.snapshot, int64_t{4} * 9 * 4 << 20);
-  model.parameters += 1;
+  model.held_parameters += 1;
   EXPECT_EQ(memory_of(model, {.averages = 1, .on_device = true}, 0).beside.snapshot, memory.beside.snapshot + 16);
 }
 

@@ -1,11 +1,13 @@
 #include "plan/model_sizes.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "nn/unet2d.h"
 #include "parallel/unit_flow.h"
+#include "plan/memory.h"
 
 namespace ddpm::plan {
 namespace {
@@ -46,6 +48,39 @@ TEST(ModelSizes, StagesAreThoseOfTrainingWhereChannelsAreCutToo) {
   EXPECT_NE(planned.unit_elements,
             sizes_of({.tiling = whole, .channel_parts = 2, .stages = 2, .stage_units = {8, 4}}).unit_elements)
       << "the cut that parts would have by themselves";
+}
+
+/// Elements of the trained parameters of `units`, as the rank that holds part 0 of their channels has them.
+int64_t trained_elements(const nn::UNet2D& unet, layout::Range units) {
+  int64_t elements = 0;
+  for (int64_t u = units.begin; u < units.end; ++u) {
+    for (const nn::Parameter* parameter : unet.units()[static_cast<std::size_t>(u)]->parameters()) {
+      if (parameter->role == base::ParameterRole::trained) elements += parameter->numel();
+    }
+  }
+  return elements;
+}
+
+TEST(ModelSizes, ASnapshotIsPlannedForTheLargestStageAndForWhatIsNotCut) {
+  const nn::UNet2DConfig config = small_unet();
+  const data::ImageFormat image{.height = 16, .width = 16, .channels = 1, .dtype = base::DType::f32};
+  for (const int64_t parts : {1, 2}) {
+    nn::UNet2D unet(config);
+    int64_t largest = 0;
+    for (const layout::Range& units : parallel::cut_model(unet, 2, {}, /*part=*/0, parts)) {
+      largest = std::max(largest, trained_elements(unet, units));
+    }
+    const layout::Tiling whole({16, 16}, {1, 1}, 2);
+    const ModelSizes planned =
+        model_sizes(config, image, 1, /*mixed_precision=*/false, parallel::ActivationCheckpointing::none,
+                    {.tiling = whole, .channel_parts = parts, .stages = 2});
+    EXPECT_EQ(planned.held_parameters, largest);
+    EXPECT_GT(2 * parts * largest, planned.parameters) << "the mean over the ranks would be less";
+    const Arrangement a{.ranks_per_node = 4 * parts,
+                        .parallelism = {.global_size = 2, .tensor_size = parts, .pipeline_size = 2},
+                        .averages = 1};
+    EXPECT_EQ(memory_of(planned, a, 0).snapshot, 4 * (4 * largest / 2));
+  }
 }
 
 TEST(ModelSizes, AStageKeepsTheActivationsOfTheMicroBatchesOnTheirWay) {

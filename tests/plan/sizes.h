@@ -10,6 +10,7 @@ inline ModelSizes model_of(int64_t units, int64_t elements) {
   ModelSizes model;
   model.unit_elements.assign(static_cast<std::size_t>(units), elements);
   model.parameters = units * elements;
+  model.held_parameters = model.parameters;
   model.image_elements = int64_t{3} * 32 * 32;
   model.image_bytes = int64_t{3} * 32 * 32;
   model.activations = {{.kept = 800'000, .all = 800'000}};
