@@ -13,9 +13,9 @@
 #include "cli/ranges.h"
 #include "comm/collectives.h"
 #include "data/dataset.h"
-#include "device/choose_device.h"
-#include "device/device_library.h"
+#include "device/device_choice.h"
 #include "plan/machine.h"
+#include "plan/machine_here.h"
 #include "plan/make_starter.h"
 #include "plan/starter.h"
 
@@ -34,6 +34,8 @@ struct NewArguments {
   int64_t steps = 10000;
   std::optional<plan::StarterSize> model;
   std::string machine;
+  std::string label;              ///< what messages call it
+  std::optional<double> gpu_gib;  ///< memory of the GPU here, where it is that machine
   std::optional<std::string> precision;
   MixedPrecision usual_precision = MixedPrecision::no;  ///< what the machine usually trains in
 };
@@ -82,8 +84,9 @@ void interview(NewArguments& options, bool on_host) {
         ask_for<int64_t>(on_host ? "Ranks on each node" : "GPUs on each node", on_host ? "1" : "4", machine_counts());
   }
   if (!options.memory_gib) {
-    const double gib = on_host ? host_gib() / static_cast<double>(*options.gpus_per_node)
-                               : plan::find_machine(options.machine, 1, 1).memory_gib;
+    const double gib = on_host           ? host_gib() / static_cast<double>(*options.gpus_per_node)
+                       : options.gpu_gib ? *options.gpu_gib
+                                         : plan::find_machine(options.machine, 1, 1).memory_gib;
     options.memory_gib = ask_for<double>("Memory of a rank in GiB", fmt::format("{:.3g}", gib), memory_gib_range());
   }
   if (!options.precision) {
@@ -120,28 +123,32 @@ void agree_on_answers(NewArguments& options, bool on_host, Context& context) {
   options.output = answers["output"].get<std::string>();
 }
 
-/// The machine where none is named, that of rank 0's first GPU, and the precision that suits it.
-void settle_machine(NewArguments& options, bool device_is_host, Context& context) {
-  const std::string text = comm::agree_on_root(context.session.world(), [&] {
-    bool bf16 = true;
-    if (options.machine.empty() && !device_is_host) {
-      const auto gpu = device::DeviceLibrary().describe_devices().gpus.at(0);
-      options.machine = plan::machine_of_gpu(gpu.name);
-      bf16 = device::has_bf16(gpu);
-    }
-    if (options.machine.empty()) options.machine = device_is_host ? "cpu" : "h100";
-    const MixedPrecision usual = bf16 ? plan::usual_precision(options.machine) : MixedPrecision::fp16;
-    return base::Json{options.machine, base::name_of(usual)}.dump();
-  });
-  const base::Json settled = base::Json::parse(text);
-  options.machine = settled[0].get<std::string>();
-  options.usual_precision = base::find_named<MixedPrecision>(settled[1].get<std::string>()).value();
+/// The machine where none is named, that of this node, and the precision that suits it. Returns whether the ranks
+/// compute on the host. Collective.
+bool settle_machine(NewArguments& options, const Context& context) {
+  const plan::MachineHere here = plan::machine_here(device::DeviceChoice::automatic, context);
+  const bool named = !options.machine.empty();
+  if (!named) {
+    options.machine = here.name;
+    options.gpu_gib = here.memory_gib;
+  }
+  options.label = named ? options.machine : here.label;
+  const bool on_host = here.on_host && !plan::is_gpu(options.machine);
+  options.usual_precision = on_host ? MixedPrecision::no : plan::usual_precision(options.machine);
+  if (named) return on_host;
+  if (on_host) {
+    context.log.info(
+        "no GPU here: this makes a configuration for CPUs; --machine a100, for example, makes one for GPUs");
+  } else {
+    context.log.info("{}; --machine names another", plan::constants_text(here));
+  }
+  return on_host;
 }
 
 void refuse_missing_bf16(const NewArguments& options) {
   if (options.precision != base::name_of(MixedPrecision::bf16) || options.usual_precision != MixedPrecision::fp16)
     return;
-  throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.machine);
+  throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.label);
 }
 
 plan::Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
@@ -153,7 +160,7 @@ plan::Starter make_starter(const data::Dataset& dataset, const NewArguments& opt
                              .ranks_per_node = *options.gpus_per_node,
                              .machine = options.machine,
                              .on_host = on_host,
-                             .memory_gib = options.memory_gib,
+                             .memory_gib = options.memory_gib ? options.memory_gib : options.gpu_gib,
                              .size = options.model,
                              .global_size = options.global_batch,
                              .steps = options.steps,
@@ -163,16 +170,7 @@ plan::Starter make_starter(const data::Dataset& dataset, const NewArguments& opt
 
 void run_new(NewArguments options, Context& context) {
   comm::Communicator& world = context.session.world();
-  const bool device_is_host =
-      device::choose_device(device::DeviceChoice::automatic, context.session, context.log).is_cpu();
-  const bool unnamed = options.machine.empty();
-  settle_machine(options, device_is_host, context);
-  const bool on_host = device_is_host && !plan::is_gpu(options.machine);
-  if (on_host) options.usual_precision = MixedPrecision::no;
-  if (on_host && unnamed) {
-    context.log.info(
-        "no GPU here: this makes a configuration for CPUs; --machine a100, for example, makes one for GPUs");
-  }
+  const bool on_host = settle_machine(options, context);
   agree_on_answers(options, on_host, context);
   comm::agree(world, [&] {
     plan::refuse_too_many_ranks(*options.nodes, *options.gpus_per_node);

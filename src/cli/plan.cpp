@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "base/named.h"
 #include "cli/config_arguments.h"
@@ -15,8 +17,8 @@
 #include "cli/ranges.h"
 #include "cli/subject.h"
 #include "comm/collectives.h"
-#include "device/choose_device.h"
 #include "plan/machine.h"
+#include "plan/machine_here.h"
 #include "plan/meshes.h"
 #include "plan/plan_request.h"
 #include "plan/report.h"
@@ -41,20 +43,19 @@ void split_overrides(const std::vector<std::string>& pairs, PlanArguments& optio
   }
 }
 
-/// Returns the machine whose constants count: the one that was named, or the one that the run's device implies.
-void choose_machine(const train::Config& config, Context& context, plan::PlanPlace& place) {
-  using device::DeviceChoice;
-  const bool gpu = config.run.device == DeviceChoice::cuda;
-  const auto found =
-      device::choose_device(gpu ? DeviceChoice::automatic : config.run.device, context.session, context.log);
-  const bool host = found.is_cpu() && !gpu;
-  const bool named = !place.machine.empty();
-  if (!named) place.machine = host ? "cpu" : "h100";
-  place.on_host = host && !plan::is_gpu(place.machine);
-  if (!named) {
-    context.log.info("constants of machine \"{}\"; --machine names another, --machine.KEY VALUE sets what was measured",
-                     place.machine);
+/// Plans for the machine that was named, or else for that of this node. Returns what messages call it.
+std::string choose_machine(const train::Config& config, const Context& context, plan::PlanPlace& place) {
+  const plan::MachineHere here = plan::machine_here(config.run.device, context);
+  if (!place.machine.empty()) {
+    place.on_host = here.on_host && !plan::is_gpu(place.machine);
+    return "--machine " + place.machine;
   }
+  place.machine = here.name;
+  place.gpu_gib = here.memory_gib;
+  place.on_host = here.on_host;
+  context.log.info("{}; --machine names another, --machine.KEY VALUE sets what was measured",
+                   plan::constants_text(here));
+  return fmt::format("the {} here (--machine names another)", here.label);
 }
 
 /// Throws ConfigError where no number of nodes can run the configuration.
@@ -66,13 +67,13 @@ void expect_some(const plan::Request& request, const std::vector<plan::Candidate
                           plan::in_own_stage(request, all, all.front().arrangement.nodes).refusal);
 }
 
-/// A GPU that is too old for bf16 refuses it in training as well.
-void expect_precision(const train::Config& config, const std::string& machine) {
+/// A GPU that is too old for bf16 refuses it in training as well. `label`: what messages call the machine.
+void expect_precision(const train::Config& config, const std::string& machine, const std::string& label) {
   using optim::MixedPrecision;
   const MixedPrecision usual = plan::usual_precision(machine);
   if (config.precision.mixed_precision != MixedPrecision::bf16 || usual == MixedPrecision::bf16) return;
-  throw base::ConfigError("precision.mixed_precision = \"bf16\" on --machine {}, which is older than bf16: take \"{}\"",
-                          machine, base::name_of(usual));
+  throw base::ConfigError("precision.mixed_precision = \"bf16\" on {}, which is older than bf16: take \"{}\"", label,
+                          base::name_of(usual));
 }
 
 void run_plan(PlanArguments options, Context& context) {
@@ -91,13 +92,13 @@ void run_plan(PlanArguments options, Context& context) {
     plan::arrangement_of(configuration.values(), options.place.nodes, options.place.ranks_per_node);
   });
   const train::Config& config = configuration.values();
-  choose_machine(config, context, options.place);
+  const std::string machine = choose_machine(config, context, options.place);
   const Subject subject = find_subject(config, context);
   plan::Request request;
   std::vector<plan::Candidate> all;
   std::vector<plan::PlannedMesh> meshes;
   comm::agree(world, [&] {
-    expect_precision(config, options.place.machine);
+    expect_precision(config, options.place.machine, machine);
     if (options.meshes) {
       meshes = plan::search_meshes(config, subject.model, subject.image, subject.stored, options.place);
       return;

@@ -16,10 +16,10 @@
 #include "denoise/image_values.h"
 #include "denoise/record_images.h"
 #include "denoise/unet_tensors.h"
-#include "device/device_choice.h"
 #include "interop/diffusers_reader.h"
 #include "layout/batch_layout.h"
 #include "nn/unet2d.h"
+#include "plan/machine_here.h"
 #include "plan/plan_request.h"
 #include "plan/report.h"
 #include "run/placement.h"
@@ -274,14 +274,14 @@ std::string dry_run(train::Configuration& configuration, const run::Runtime& run
     });
   }
   data::Dataset dataset = data::Dataset::open(world, sources, data::dataset_options(config.data));
+  const MachineHere here = machine_here(config.run.device, runtime);
   Request request;
   train::FittedModel model;
   comm::agree(world, [&] {
     model = train::fitted_model(config, dataset);
     train::expect_drawable(config, model);
-    const bool on_host = config.run.device != device::DeviceChoice::cuda;
     request = plan_request(config, model.unet, model.patch.window, StoredSizes::of(config, model.patch, dataset),
-                           {.nodes = 1, .ranks_per_node = ranks, .machine = "cpu", .on_host = on_host});
+                           {.nodes = 1, .ranks_per_node = ranks, .machine = here.name, .on_host = here.on_host});
   });
   train::settle_set(configuration, dataset, model, at::kCPU, runtime);
   const run::RunFolder run(runtime.files, world, runtime.log, config.run.directory, configuration.schema());

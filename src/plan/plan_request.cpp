@@ -136,6 +136,7 @@ Request plan_request(const train::Config& config, const nn::UNet2DConfig& model,
   const int threads =
       device::threads_per_rank(static_cast<int>(config.run.threads_per_rank), static_cast<int>(place.ranks_per_node));
   request.machine = find_machine(place.machine, threads, place.ranks_per_node);
+  request.machine.memory_gib = place.gpu_gib.value_or(request.machine.memory_gib);
   override_machine(request.machine, place.overrides);
   request.process_bytes = process_bytes(place.on_host);
   const double gib = place.memory_gib.value_or(request.machine.memory_gib);

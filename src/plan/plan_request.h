@@ -26,6 +26,7 @@ struct PlanPlace {
   std::string machine;                              ///< a name that plan::find_machine() knows
   std::vector<std::string> overrides = {};          ///< "--machine.KEY VALUE"
   std::optional<double> memory_gib = std::nullopt;  ///< memory of one rank; if unset, the machine's, if known
+  std::optional<double> gpu_gib = std::nullopt;     ///< what the GPU here has, in place of its data sheet's memory
   bool on_host = true;                              ///< ranks compute on the CPU
 };
 

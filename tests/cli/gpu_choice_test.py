@@ -68,9 +68,9 @@ class OnOldGpus(unittest.TestCase):
         shutil.copy(DDPM, cls.folder / "ddpm")
         shutil.copy(OLD_GPU, cls.folder / "libddpm_cuda.so")
 
-    def run_here(self, *words):
+    def run_here(self, *words, answers=""):
         return subprocess.run(
-            [self.folder / "ddpm", *map(str, words)], capture_output=True, text=True, timeout=120, check=False
+            [self.folder / "ddpm", *map(str, words)], input=answers, capture_output=True, text=True, timeout=120, check=False
         )
 
     def test_bf16_is_refused_in_one_line_that_says_what_to_take(self):
@@ -89,6 +89,39 @@ class OnOldGpus(unittest.TestCase):
         (line,) = process.stderr.splitlines()
         self.assertIn("--precision bf16 on a Tesla V100-SXM2-32GB (compute capability 7.0)", line)
         self.assertIn("take --precision no", line)
+
+    def test_plans_are_for_the_gpu_that_is_here(self):
+        plan = ("--nodes", 1, "--gpus-per-node", 1)
+        for device in ("auto", "cuda"):
+            process = self.run_here("plan", config_of("old", self.dataset, device, "fp16"), *plan)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertIn('constants of machine "v100"', process.stderr)
+            self.assertRegex(process.stdout, r"Limit +31\.0 GiB per rank")
+        # A memory that is said wins, and so does a machine that is named.
+        config = config_of("old", self.dataset, precision="fp16")
+        for words in (("--memory-gib", 10), ("--machine.memory_gib", 10)):
+            self.assertRegex(self.run_here("plan", config, *plan, *words).stdout, r"Limit +10\.0 GiB per rank")
+        self.assertRegex(self.run_here("plan", config, *plan, "--machine", "a100").stdout, r"Limit +80\.0 GiB per rank")
+        config = config_of("old", self.dataset, precision="bf16")
+        process = self.run_here("plan", config, *plan)
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn('bf16" on the v100 here (--machine names another), which is older than bf16: take "fp16"', process.stderr)
+        self.assertEqual(self.run_here("plan", config, *plan, "--machine", "a100").returncode, 0)
+
+    def test_a_dry_run_counts_the_memory_of_the_gpu_that_is_here(self):
+        for device, on_gpu in (("auto", True), ("cuda", True), ("cpu", False)):
+            process = self.run_here("train", config_of("old", self.dataset, device), "--dry-run")
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertEqual("beside the GPU" in process.stdout, on_gpu, process.stdout)
+
+    def test_config_new_proposes_the_memory_that_the_gpu_has(self):
+        path = WORK / "old-asked.toml"
+        path.unlink(missing_ok=True)
+        process = self.run_here("config", "new", "--output", path, answers=f"{self.dataset}\n")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn('constants of machine "v100"; --machine names another', process.stderr)
+        self.assertIn("Memory of a rank in GiB [31]", process.stderr)
+        path.unlink()
 
     def test_config_new_takes_fp16(self):
         path = WORK / "old-new.toml"
