@@ -183,7 +183,7 @@ void RunFolder::warn_of_left(const std::vector<std::string>& errors) const {
   for (const std::string& error : errors) log_.warn("left in place, for the next start to remove: {}", error);
 }
 
-void RunFolder::guard(const std::function<void()>& work) {
+void RunFolder::guard(const std::function<void()>& work, const OwnError& on_own_error) {
   try {
     work();
   } catch (const comm::AgreedError&) {
@@ -191,6 +191,10 @@ void RunFolder::guard(const std::function<void()>& work) {
   } catch (const Stopped&) {
     throw;
   } catch (...) {
+    on_own_error([this] {
+      if (lock_) lock_->abandon();
+      lock_.reset();
+    });
     if (lock_) lock_->abandon();
     throw;
   }

@@ -81,9 +81,11 @@ class RunFolder {
   void drop_best_model();
   /// Unlocks. Collective.
   void release();
-  /// Runs a part of the training. What it throws on this rank alone ends the job, so the folder is unlocked first; what
-  /// all ranks throw together unlocks it as they leave.
-  void guard(const std::function<void()>& work);
+  /// What is called for an error of this rank alone, while it is handled. If it ends the job, it calls `unlock` before.
+  using OwnError = std::function<void(const std::function<void()>& unlock)>;
+  /// Runs a part of the training. What it throws on this rank alone ends the job, so the folder is unlocked first, by
+  /// `on_own_error` or after it; what all ranks throw together unlocks it as they leave.
+  void guard(const std::function<void()>& work, const OwnError& on_own_error);
 
  private:
   /// What a folder holds at the start.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -83,15 +84,37 @@ int end_together(comm::MpiSession& session, std::optional<comm::Watchdog>& watch
   }
 }
 
-/// Ends all ranks for an error that this one has. Others may have the same, or one that comes of it: one is said.
+/// An error that one rank alone has.
+struct OwnError {
+  base::ExitCode code = base::ExitCode::bug;
+  std::string what;
+  bool typed = false;  ///< a base::Error, after which a rank without others comes to its usual end
+};
+
+/// The error that is being handled.
+OwnError own_error() {
+  try {
+    throw;
+  } catch (const base::Error& error) {
+    return {.code = error.code(), .what = error.what(), .typed = true};
+  } catch (const std::exception& error) {
+    return {.what = explain(base::ExitCode::bug, error.what())};
+  } catch (...) {
+    return {.what = "something was thrown that is not a std::exception"};
+  }
+}
+
+/// Ends all ranks, after `last`, for an error that this one has. Others may have the same, or one that comes of it: one
+/// is said.
 [[noreturn]] void end_all(comm::MpiSession& session, std::optional<comm::Watchdog>& watchdog, const base::Logger& log,
-                          base::ExitCode code, const std::string& what) {
+                          const OwnError& error, const std::function<void()>& last) {
   if (watchdog && session.size() > 1) {
-    if (code == base::ExitCode::communication) std::this_thread::sleep_for(kTimeForTheCause);
+    if (error.code == base::ExitCode::communication) std::this_thread::sleep_for(kTimeForTheCause);
     if (!watchdog->is_first_to_fail()) std::this_thread::sleep_for(kTimeToBeEnded);
   }
-  log.error("{}", what);
-  session.abort(static_cast<int>(code));
+  log.error("{}", error.what);
+  if (last) last();
+  session.abort(static_cast<int>(error.code));
 }
 
 /// Every rank returns the same code where the ranks agreed on an error, and ends the whole job where one rank alone has
@@ -103,13 +126,24 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
   const comm::Phase start{.name = "starting", .deadline_s = start_seconds, .key = comm::StartDeadline::kVariable};
   std::optional<comm::Watchdog> watchdog;
   const auto end = [&](base::ExitCode code) { return end_together(session, watchdog, log, code, start_seconds); };
+  bool said = false;
+  const auto end_for_own_error = [&](const std::function<void()>& last) {
+    const OwnError error = own_error();
+    if (session.size() > 1 || !error.typed) end_all(session, watchdog, log, error, last);
+    if (!std::exchange(said, true)) log.error("{}", error.what);
+    return error.code;
+  };
   try {
     {
       // The watchdog's own first messages may go where MPI's start sent none.
       const comm::StartDeadline still(options.timeout_s);
       watchdog.emplace(session, start, log);
     }
-    body(Runtime{.session = session, .files = *files, .log = log, .watchdog = &*watchdog});
+    body(Runtime{.session = session,
+                 .files = *files,
+                 .log = log,
+                 .watchdog = &*watchdog,
+                 .end_for_own_error = end_for_own_error});
     return end(base::ExitCode::done);
   } catch (const HelpGiven&) {
     return end(base::ExitCode::done);
@@ -120,14 +154,8 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
     const bool first = comm::launched_as_first(comm::process_environment());
     if (error.speaks() && (session.size() > 1 || first)) log.error("{}", explain(error.code(), error.what()));
     return end(error.code());
-  } catch (const base::Error& error) {
-    if (session.size() > 1) end_all(session, watchdog, log, error.code(), error.what());
-    log.error("{}", error.what());
-    return end(error.code());
-  } catch (const std::exception& error) {
-    end_all(session, watchdog, log, base::ExitCode::bug, explain(base::ExitCode::bug, error.what()));
   } catch (...) {
-    end_all(session, watchdog, log, base::ExitCode::bug, "something was thrown that is not a std::exception");
+    return end(end_for_own_error({}));
   }
 }
 

@@ -41,12 +41,13 @@ std::string text_of(const checkpoint::SaveReport& saved, double stall_seconds) {
 }
 
 Saver::Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
-             Committed committed, Repeating repeating)
+             Committed committed, Repeating repeating, Waiting waiting)
     : config_(config),
       store_(store),
       world_(world),
       committed_(std::move(committed)),
-      repeating_(std::move(repeating)) {}
+      repeating_(std::move(repeating)),
+      waiting_(std::move(waiting)) {}
 
 Saver::~Saver() {
   if (thread_.joinable()) thread_.join();
@@ -99,6 +100,7 @@ void Saver::write() noexcept {
 
 void Saver::drain() {
   if (!pending_) return;
+  if (waiting_) waiting_();
   const auto start = base::Clock::now();
   if (thread_.joinable()) thread_.join();
   const checkpoint::SaveReport saved = twice([this, request = pending_->request] {

@@ -31,10 +31,12 @@ class Saver {
  public:
   using Committed = std::function<void(const checkpoint::SaveReport& saved, double stall_seconds)>;
   using Repeating = std::function<void(const comm::AgreedError& failure)>;
-  /// All of them outlive the saver. `committed` is called on every rank for each checkpoint that has become valid, and
-  /// `repeating` for each that could not be written, before it is written once more: both may be collective.
+  using Waiting = std::function<void()>;
+  /// All of them outlive the saver. On every rank `committed` is called for each checkpoint that has become valid,
+  /// `repeating` for each that could not be written, before it is written once more, and `waiting` before the one on
+  /// its way is waited for: all may be collective.
   Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
-        Committed committed, Repeating repeating);
+        Committed committed, Repeating repeating, Waiting waiting = {});
   /// Waits for the thread. What is not committed by then stays a hidden folder, which the next run removes.
   ~Saver();
   Saver(const Saver&) = delete;
@@ -73,6 +75,7 @@ class Saver {
   comm::Communicator& world_;
   Committed committed_;
   Repeating repeating_;
+  Waiting waiting_;
   Snapshot snapshot_;  // kept from save to save: fresh memory would cost as much as copying
   std::optional<checkpoint::PendingSave> pending_;
   double stall_seconds_ = 0.0;

@@ -52,10 +52,7 @@ Supervision::Votes Supervision::votes() const {
 void Supervision::decide(std::span<const double, kVotes> sums, int64_t step) {
   stop_.decide(sums.first<StopRequest::kVotes>());
   if (sums[StopRequest::kVotes] > 0.0) run_->require_owned();
-  if (saver_ != nullptr && saver_->pending() && !(sums.back() > 0.0)) {
-    enter(engine::RunPhase::checkpoint, step);
-    saver_->drain();
-  }
+  if (saver_ != nullptr && !(sums.back() > 0.0)) saver_->drain();
   note(step);
 }
 

@@ -120,13 +120,18 @@ void Driver::release() {
 }
 
 void Driver::guard(const std::function<void()>& work) {
-  folder_.guard([&] {
+  const auto guarded = [&] {
     try {
       saving_.saver().guard(work);
     } catch (const comm::AgreedError& error) {
       usage_.fail(error.what());
       throw;
     }
+  };
+  folder_.guard(guarded, [this](const std::function<void()>& unlock) {
+    // The thread that writes a checkpoint is waited for as this object goes, unless the ranks end before.
+    supervision_.enter(engine::RunPhase::checkpoint, saving_.saver().newest_step());
+    if (runtime_.end_for_own_error) runtime_.end_for_own_error(unlock);
   });
 }
 

@@ -78,7 +78,8 @@ class Driver {
   /// Unlocks the run folder. Collective.
   void release();
   /// Runs `work`, which is collective. If all ranks throw an AgreedError, the checkpoint on its way is committed before
-  /// it is passed on; the folder stays locked as long as this object lives.
+  /// it is passed on; the folder stays locked as long as this object lives. An error of one rank goes to
+  /// Runtime::end_for_own_error first: this object waits for the checkpoint on its way before it goes.
   void guard(const std::function<void()>& work);
 
   /// Whether start() took the folder and nothing has released it.

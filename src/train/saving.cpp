@@ -20,7 +20,8 @@ Saving::Saving(const run::CommonConfig& config, const config::Schema& schema, co
             supervision_.note(state_->progress.step);
             log.info("{}", run::text_of(saved, stall_seconds));
           },
-          [this, &runtime](const comm::AgreedError& failure) { begin_again(failure, runtime); }) {}
+          [this, &runtime](const comm::AgreedError& failure) { begin_again(failure, runtime); },
+          [this] { supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step); }) {}
 
 void Saving::set_state(engine::TrainingState& state, const run::Placement& place) {
   state_ = &state;
@@ -51,11 +52,6 @@ void Saving::begin_again(const comm::AgreedError& failure, const run::Runtime& r
   runtime.log.warn("a checkpoint could not be written, and is tried once more while training waits: rank {} on {}: {}",
                    failure.failed_rank(), node, failure.what());
   supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step);
-}
-
-void Saving::drain() {
-  supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step);
-  saver_.drain();
 }
 
 }  // namespace ddpm::train

@@ -29,7 +29,7 @@ class Saving final : public Callback {
   /// Makes sure that a checkpoint of the state's step is on its way or there. Collective; throws as run::Saver::save.
   void save();
   /// Waits for the checkpoint on its way, and commits it. Collective.
-  void drain();
+  void drain() { saver_.drain(); }
   [[nodiscard]] run::Saver& saver() { return saver_; }
 
  private:

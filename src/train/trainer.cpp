@@ -1,5 +1,8 @@
 #include "train/trainer.h"
 
+#include <functional>
+#include <optional>
+
 #include <ATen/Parallel.h>
 
 #include "base/counted.h"
@@ -32,11 +35,18 @@
 namespace ddpm::train {
 namespace {
 
+/// Runs `work`; a copy of a set (data.stage) in which it finds something damaged is in doubt for the next start.
+void read_copies(const Configuration& configuration, const run::Runtime& runtime, const std::function<void()>& work) {
+  const auto& stage = configuration.values().data.stage;
+  if (!stage) return work();
+  data::doubt_damaged_copies(*stage, runtime.files, work);
+}
+
 class Trainer {
  public:
   Trainer(Configuration& configuration, const run::Runtime& runtime);
   void run() {
-    driver_.guard([this] { train(); });
+    driver_.guard([this] { read_copies(configuration_, runtime_, [this] { train(); }); });
   }
 
  private:
@@ -244,10 +254,9 @@ void Trainer::write_best_model() {
 }  // namespace
 
 void train(Configuration& configuration, const run::Runtime& runtime) {
-  const auto work = [&] { Trainer(configuration, runtime).run(); };
-  const auto& stage = configuration.values().data.stage;
-  if (!stage) return work();
-  data::doubt_damaged_copies(*stage, runtime.files, work);
+  std::optional<Trainer> trainer;
+  read_copies(configuration, runtime, [&] { trainer.emplace(configuration, runtime); });
+  trainer->run();
 }
 
 }  // namespace ddpm::train

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sys
 import time
@@ -279,6 +280,43 @@ class Hanging(unittest.TestCase):
             job.wait_for_step(3)
             self.expect_late(job, 1, "the checkpoint", "fault.checkpoint_timeout_s")
         self.assertEqual(sorted((job.run / "checkpoints").glob("step-*")), [])
+
+    def slow_disk(self, seconds):
+        """A command under which each first fsync of a thread takes so long: of a rank other than 0, that of a shard."""
+        return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync",
+                "-e", f"inject=fsync:delay_enter={seconds}000000:when=1"]  # fmt: skip
+
+    def test_an_error_of_all_ranks_waits_for_the_checkpoint_on_its_way(self):
+        # The weights after the first step are so large that the second one overflows.
+        sections = {"optimizer": {"learning_rate": 1e30, "max_grad_norm": 0}, "lr_schedule": {"warmup_steps": 0}}
+        sections |= {"checkpoint": {"every_steps": 1}, "fault": {"step_timeout_s": self.DEADLINE_S}}
+        with Job("failed-while-saving", self.dataset, 2, last_rank=self.slow_disk(4 * self.DEADLINE_S), **sections) as job:
+            code, said = job.end()
+            self.assertEqual(code, 6, said)
+            self.assertNotIn("late", said)
+            self.assertIn("not finite", said)
+            self.assertIn("step-00000001 written", said)
+        self.assertTrue((job.run / "checkpoints/step-00000001/MANIFEST.json").exists())
+
+    def test_an_error_of_one_rank_waits_for_no_checkpoint(self):
+        # Rank 1 has a copy of the set, which is damaged while its shard is being written.
+        place = WORK / "place-of-rank-1"
+        shutil.rmtree(place, ignore_errors=True)
+        copy = shutil.copytree(self.dataset, place / self.dataset.name)
+        last_rank = ["env", "-C", str(place), *self.slow_disk(60)]
+        sections = {"data": {"prefetch": 0}, "checkpoint": {"every_steps": 50}, "train": {"steps": 1000}}
+        sections |= {"fault": {"step_timeout_s": self.DEADLINE_S}}
+        with Job("own-error-while-saving", self.dataset.name, 2, last_rank=last_rank, **sections) as job:
+            job.wait_for_step(51)
+            for shard in copy.glob("*.h5"):
+                with shard.open("r+b") as file:
+                    file.write(bytes(shard.stat().st_size))
+            code, said = job.end(30)
+            self.assertEqual(code, 3, said)
+            self.assertNotIn("late", said)
+            self.assertEqual(said.count("ddpm: error:"), 1, said)
+            self.assertIn("ddpm: error: rank 1 on ", said)
+        self.assertFalse((job.run / "LOCK").exists())
 
     def test_starting_has_its_own_deadline(self):
         # Rank 1 waits for a file server that does not answer when it looks at the shard that is its to check.

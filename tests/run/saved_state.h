@@ -42,7 +42,7 @@ struct Trained {
         store(*files, comm, run, log),
         saver(
             config, store, comm, [this](const auto& saved, double) { committed.push_back(saved); },
-            [this](const comm::AgreedError& failure) { failures.push_back(failure); }) {}
+            [this](const comm::AgreedError& failure) { failures.push_back(failure); }, [this] { ++waits; }) {}
 
   /// Other values for each `seed`, all over the state.
   void fill(float seed) {
@@ -72,6 +72,7 @@ struct Trained {
   checkpoint::CheckpointConfig config;
   std::vector<checkpoint::SaveReport> committed;
   std::vector<comm::AgreedError> failures;  // after which something was tried once more
+  int64_t waits = 0;                        // for a checkpoint on its way
   checkpoint::CheckpointStore store;
   Saver saver;
 };

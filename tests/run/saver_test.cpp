@@ -105,6 +105,7 @@ TEST(Saver, AnErrorOfTheTrainingLosesNoCheckpoint) {
     comm::agree(world(), [] { throw base::NumericsError("the loss is gone"); });
   };
   EXPECT_THROW(saved.saver.guard(train), comm::AgreedError);
+  EXPECT_EQ(saved.waits, 1);
   EXPECT_EQ(saved.store.find().value().manifest.step, 1);
   comm::barrier(world());
 }
