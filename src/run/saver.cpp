@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "base/clock.h"
@@ -71,19 +72,29 @@ void Saver::save(engine::TrainingState& state, const Replica& replica, const std
   drain();
   const auto start = base::Clock::now();
   take_snapshot(state, replica, snapshot_);
-  checkpoint::SaveRequest request = save_request(snapshot_, config_hash, config_);
-  if (fill) fill(request);
-  newest_step_ = request.step;
-  pending_ = twice([&] { return store_.begin(request); });
-  stall_seconds_ = base::seconds_since(start);
+  newest_step_ = state.progress.step;
+  pending_ = twice([&] {
+    checkpoint::SaveRequest request = save_request(snapshot_, config_hash, config_);
+    if (fill) fill(request);
+    return store_.begin(std::move(request));
+  });
   writing_.store(true, std::memory_order_release);
-  if (config_.async) {
-    thread_ = base::start_without_signals([this] { write(); });
-    return;
-  }
-  write();
+  if (!config_.async || !write_beside()) write();
+  stall_seconds_ = base::seconds_since(start);
+  if (config_.async) return;
   drain();
   snapshot_.values.clear();
+}
+
+/// Has a thread write; false where the system lets none be started. The other ranks have theirs all the same, so this
+/// one goes on as they do when it has written in its main thread.
+bool Saver::write_beside() {
+  try {
+    thread_ = base::start_without_signals([this] { write(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 void Saver::write() noexcept {
@@ -111,7 +122,7 @@ void Saver::drain() {
     return commit();
   });
   committed_step_ = newest_step_;
-  stall_seconds_ += config_.async ? base::seconds_since(start) : saved.seconds;
+  stall_seconds_ += base::seconds_since(start);
   committed_(saved, stall_seconds_);
 }
 

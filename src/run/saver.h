@@ -42,7 +42,8 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// What `fill` adds to the request besides slices and counters.
+  /// What `fill` adds to the request besides slices and counters. It may write files, too, and is called again for a
+  /// second attempt.
   using Fill = std::function<void(checkpoint::SaveRequest& request)>;
   /// Copies the state and has it written; commits the one before first. Throws AgreedError when either cannot be
   /// written twice in a row (exit code 4), at once when another run has taken the folder (4), or when it holds a value
@@ -67,6 +68,7 @@ class Saver {
  private:
   template <typename Work>
   auto twice(const Work& work);
+  bool write_beside();
   void write() noexcept;
   checkpoint::SaveReport commit();
 

@@ -85,7 +85,10 @@ class Callback {
   [[nodiscard]] virtual bool reads_state() const { return true; }
   virtual void run(FinishedStep& /*step*/) {}
   /// Adds to a checkpoint what it should remember. Files that have to be as new as the checkpoint are synced on return.
+  /// Where that fails on the first attempt to save, it is called once more.
   virtual void write(checkpoint::SaveRequest& /*request*/) {}
+  /// The checkpoint of `step` has become valid. Later steps may have ended since.
+  virtual void saved(int64_t /*step*/) {}
   /// Returns the steps whose checkpoints retention spares.
   [[nodiscard]] virtual std::set<int64_t> pinned() const { return {}; }
   /// Whether the run ends here although steps are left.

@@ -12,14 +12,18 @@ RunLogs::RunLogs(base::FileSystem& files, run::RunFolder& run, const base::Logge
 void RunLogs::begin(const Start& start, const config::Schema& configuration) {
   observe::cut_back(files_, run_.metrics(), start.step);
   observe::cut_back_pictures(files_, run_.samples(), start.step);
-  if (start.csv) {
+  if (start.csv || files_.exists(run_.table())) {
     table_.emplace(files_, run_.table());
     table_->begin(observe::read_metrics(files_, run_.metrics()));
   }
-  if (!start.tensorboard) return;
-  events_.emplace(files_, run_.events(), start.host, start.step + 1, base::unix_seconds);
-  events_->write_configuration(hyperparameters_of(configuration), run_.path().filename().string(),
-                               configuration_markdown(configuration));
+  if (start.tensorboard || files_.exists(run_.events())) {
+    events_.emplace(files_, run_.events(), start.host, start.step + 1, base::unix_seconds);
+    events_->write_configuration(hyperparameters_of(configuration), run_.path().filename().string(),
+                                 configuration_markdown(configuration));
+  }
+  // A log that is switched off now has been cut back, and gets no more lines.
+  if (!start.csv) table_.reset();
+  if (!start.tensorboard) events_.reset();
 }
 
 void RunLogs::write(const observe::StepMetrics& metrics, std::span<const observe::Picture> pictures) {

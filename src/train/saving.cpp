@@ -19,6 +19,7 @@ Saving::Saving(const run::CommonConfig& config, const config::Schema& schema, co
           [this, &log = runtime.log](const auto& saved, double stall_seconds) {
             supervision_.note(state_->progress.step);
             log.info("{}", run::text_of(saved, stall_seconds));
+            for (Callback* callback : callbacks_) callback->saved(saver_.committed_step());
           },
           [this, &runtime](const comm::AgreedError& failure) { begin_again(failure, runtime); },
           [this] { supervision_.enter(engine::RunPhase::checkpoint, state_->progress.step); }) {}

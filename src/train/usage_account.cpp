@@ -40,7 +40,7 @@ std::string fresh_id(double time) {
   return fmt::format("{:.0f}-{:08x}", time, entropy());
 }
 
-/// Removes the half of a line that a killed start has left at the end of the file.
+/// Removes the half of a line at the end of the file.
 void end_last_line(base::FileSystem& files, const base::Path& path) {
   constexpr uint64_t kMaxUsageBytes = uint64_t{1} << 30U;
   if (!files.exists(path)) return;
@@ -88,17 +88,23 @@ void UsageAccount::begin(const engine::Progress& progress, c10::Device device) {
            .total = total_steps_,
            .images = images_,
            .validation = validation_};
-  comm::do_on_root(world, [&] { end_last_line(runtime_.files, folder_.usage()); });
-  append(observe::UsageEvent::begin);
+  torn_ = true;  // as a killed start may have left it
+  append(observe::UsageEvent::begin, progress.step);
 }
 
-void UsageAccount::write(checkpoint::SaveRequest& /*request*/) {
-  if (progress_ != nullptr) append(observe::UsageEvent::checkpoint);
+void UsageAccount::saved(int64_t step) {
+  if (progress_ == nullptr) return;
+  try {
+    append(observe::UsageEvent::checkpoint, step);
+  } catch (const comm::AgreedError& error) {  // thrown on all ranks
+    torn_ = true;
+    runtime_.log.warn("the run goes on without a line in its account: {}", error.what());
+  }
 }
 
 void UsageAccount::close() {
   if (progress_ == nullptr) return;
-  append(observe::UsageEvent::end);
+  append(observe::UsageEvent::end, progress_->step);
   progress_ = nullptr;
   watch_.reset();
 }
@@ -127,15 +133,17 @@ void UsageAccount::sum_energy() {
   line_.energy_source = whole ? fmt::format("{}", fmt::join(names, ", ")) : "";
 }
 
-void UsageAccount::append(observe::UsageEvent event) {
+void UsageAccount::append(observe::UsageEvent event, int64_t step) {
   sum_energy();
   line_.event = event;
   line_.time = base::unix_seconds();
-  line_.to = progress_->step;
+  line_.to = step;
   line_.seconds = base::seconds_since(begun_);
   line_.core_seconds = line_.seconds * static_cast<double>(line_.cpus);
   line_.device_seconds = line_.seconds * static_cast<double>(line_.devices);
   comm::do_on_root(runtime_.session.world(), [&] {
+    if (torn_) end_last_line(runtime_.files, folder_.usage());
+    torn_ = false;
     const auto file = runtime_.files.open_append(folder_.usage());
     file->write(observe::to_json_line(line_) + "\n");
     file->sync();

@@ -1,7 +1,7 @@
 // Keeps account of what a run uses: RUN/usage.jsonl (observe/usage.h), with the energy that the nodes' counters tell.
 //
-// One rank per node reads the counters. They are summed over the nodes where all ranks are together anyway: at a
-// checkpoint, and at the end.
+// One rank per node reads the counters. They are summed over the nodes where all ranks are together anyway: when a
+// checkpoint has become valid, and at the end.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,14 @@ class UsageAccount final : public Callback {
   /// The ranks compute on `device` from `progress` on, which counts the steps. With the folder locked. Collective.
   void begin(const engine::Progress& progress, c10::Device device);
 
-  void write(checkpoint::SaveRequest& request) override;
+  /// A line that cannot be written is a warning: it costs neither the checkpoint nor the run.
+  void saved(int64_t step) override;
   void close() override;
   /// Closes the account of a start that ends with an error, which all ranks have agreed on. Collective.
   void fail(const std::string& error);
 
  private:
-  void append(observe::UsageEvent event);
+  void append(observe::UsageEvent event, int64_t step);
   void sum_energy();
 
   run::RunFolder& folder_;
@@ -49,6 +50,7 @@ class UsageAccount final : public Callback {
   base::Clock::time_point begun_ = {};
   observe::UsageLine line_ = {};
   std::unique_ptr<device::EnergyWatch> watch_;  ///< on one rank per node
+  bool torn_ = false;                           ///< a line could not be written, and half of it may be there
 };
 
 }  // namespace ddpm::train

@@ -41,7 +41,11 @@ struct Trained {
         config{.async = async},
         store(*files, comm, run, log),
         saver(
-            config, store, comm, [this](const auto& saved, double) { committed.push_back(saved); },
+            config, store, comm,
+            [this](const auto& saved, double stall_seconds) {
+              committed.push_back(saved);
+              stalls.push_back(stall_seconds);
+            },
             [this](const comm::AgreedError& failure) { failures.push_back(failure); }, [this] { ++waits; }) {}
 
   /// Other values for each `seed`, all over the state.
@@ -71,6 +75,7 @@ struct Trained {
   train::UNetState model;
   checkpoint::CheckpointConfig config;
   std::vector<checkpoint::SaveReport> committed;
+  std::vector<double> stalls;               // seconds that training waited for each of them
   std::vector<comm::AgreedError> failures;  // after which something was tried once more
   int64_t waits = 0;                        // for a checkpoint on its way
   checkpoint::CheckpointStore store;

@@ -1,11 +1,18 @@
 // Saves where files cannot be made: once, twice, and because another run has taken the folder.
+#include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <pthread.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "run/saved_state.h"
 #include "support/forwarding_files.h"
@@ -35,6 +42,45 @@ class FailingDisk : public ddpm::test::ForwardingFiles {
 
   std::string names_;
   int times_;
+};
+
+/// One that takes long for each attempt: to make its folder, and for each file of its own.
+class SlowDisk final : public FailingDisk {
+ public:
+  using FailingDisk::FailingDisk;
+  std::unique_ptr<base::WritableFile> create_exclusive(const base::Path& path) override {
+    std::this_thread::sleep_for(kDelay);
+    return FailingDisk::create_exclusive(path);
+  }
+  void create_directory(const base::Path& path) override {
+    std::this_thread::sleep_for(kDelay);
+    FailingDisk::create_directory(path);
+  }
+
+ private:
+  static constexpr auto kDelay = std::chrono::milliseconds(200);
+};
+
+/// As long as it lives, no thread can be started: none has room for so large a stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 48U);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_ = {};
 };
 
 TEST(FailingSaver, AFileServerThatFailsOnceCostsNoCheckpoint) {
@@ -94,6 +140,68 @@ TEST(FailingSaver, AFileServerThatFailsTwiceEndsTheRun) {
     EXPECT_TRUE(saved.files->list(place / "checkpoints").empty()) << names;
     comm::barrier(world());
   }
+}
+
+TEST(FailingSaver, WhatIsAddedToACheckpointIsTriedOnceMoreToo) {
+  const ddpm::test::TemporaryFolder folder;
+  Trained saved(world(), shared_folder(folder), 0);
+  saved.fill(1);
+  int calls = 0;
+  const auto fill = [&](checkpoint::SaveRequest& request) {
+    request.state["call"] = ++calls;
+    comm::do_on_root(world(), [&] {
+      if (calls == 1) throw base::OutputError("metrics.jsonl: cannot sync: Input/output error");
+    });
+  };
+  saved.saver.save(saved.model, saved.replica, "hash", fill);
+  saved.saver.drain();
+  EXPECT_EQ(saved.failures.size(), 1U);
+  EXPECT_EQ(saved.store.find().value().manifest.state.at("call"), 2);
+  comm::barrier(world());
+}
+
+TEST(FailingSaver, TheTimeThatTrainingWaitedIsThatOfAllAttempts) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path run = shared_folder(folder);
+  for (const int failures : {0, 1}) {
+    const base::Path place = run / std::to_string(failures);
+    auto disk = std::make_unique<SlowDisk>("shard-", world().rank() == 0 ? failures : 0);
+    Trained saved(world(), place, 2, /*async=*/false, std::move(disk));
+    saved.files->create_directories(place);
+    saved.fill(1);
+    comm::barrier(world());
+    const auto start = base::Clock::now();
+    saved.save();
+    const double whole = base::seconds_since(start);
+    ASSERT_EQ(saved.stalls.size(), 1U);
+    EXPECT_LE(saved.stalls[0], whole);
+    EXPECT_GE(saved.stalls[0], 0.9 * whole);
+    comm::barrier(world());
+  }
+}
+
+TEST(FailingSaver, ARankThatCanStartNoThreadWritesByItself) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path run = shared_folder(folder);
+  Trained saved(world(), run, 2);
+  saved.fill(1);
+  {
+    std::optional<NoThreads> none;
+    if (world().rank() == world().size() - 1) none.emplace();
+    saved.save();
+    if (none) {
+      EXPECT_EQ(saved.saver.vote(), 0.0);
+    }
+  }
+  EXPECT_TRUE(saved.saver.pending());
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  EXPECT_EQ(sigismember(&blocked, SIGUSR1), 0);
+  saved.fill(2);
+  saved.saver.drain();
+  EXPECT_TRUE(saved.failures.empty());
+  EXPECT_EQ(saved.store.find().value().manifest.step, 1);
+  comm::barrier(world());
 }
 
 TEST(FailingSaver, ARunThatHasLostItsFolderTriesNothingAgain) {

@@ -106,6 +106,18 @@ class Training(unittest.TestCase):
         process = ddpm("train", WORK / "rewound.toml", "--checkpoint.resume", older, "--train.steps", 7)
         self.assertIn(f"{older} was resumed before; continuing from {run}/checkpoints/step-00000006", process.stderr)
 
+    def test_logs_that_are_switched_off_at_a_resume_keep_no_abandoned_steps(self):
+        logging = {"csv": True, "tensorboard": True}
+        run = self.train("switched-off", checkpoint={"every_steps": 2}, logging=logging)
+        shutil.rmtree(run / "model")
+        off = ("--logging.csv", "false", "--logging.tensorboard", "false")
+        ddpm("train", WORK / "switched-off.toml", *off, "--checkpoint.resume", run / "checkpoints/step-00000002")
+        rows = (run / "metrics.csv").read_text().splitlines()
+        self.assertEqual([row.split(",")[0] for row in rows], ["step", "1", "2"])
+        events = sorted((run / "events").iterdir())
+        self.assertEqual(len(events), 2)  # the second one says from which step on the first does not count
+        self.assertEqual([line["step"] for line in metrics(run)], [1, 2, 3, 4, 5, 6])
+
     def test_an_empty_resume_is_refused(self):
         run = self.train("unnamed", train={"steps": 2}, checkpoint={"every_steps": 1})
         manifest = run / "checkpoints" / "step-00000002" / "MANIFEST.json"
