@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include "base/error.h"
+
 namespace ddpm::base {
 
 std::size_t utf8_size(std::string_view text) {
@@ -18,6 +20,13 @@ std::size_t utf8_size(std::string_view text) {
   if (first == 0xf0 && second < 0x90) return 0;
   if (first == 0xf4 && second >= 0x90) return 0;
   return size;
+}
+
+void expect_utf8(std::string_view text, std::string_view what) {
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(utf8_size(rest))) {
+    if (utf8_size(rest) > 0) continue;
+    throw ConfigError("{} is {}, which is not UTF-8, as names in checkpoints are; wanted: a name that is", what, text);
+  }
 }
 
 bool begins_with_control(std::string_view text) {

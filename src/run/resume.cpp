@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "config/resolve.h"
@@ -22,13 +23,14 @@ constexpr const char* kNever = "never";
 /// Whether checkpoint.resume is the path of a checkpoint.
 bool names_checkpoint(const std::string& resume) { return resume != "auto" && resume != kNever; }
 
-/// What checkpoint.resume names, however it is written, and through whichever links.
+/// What checkpoint.resume names, however it is written, and through whichever links: checkpoints remember it.
 std::string full_name(const std::string& path) {
   std::error_code error;
   std::filesystem::path whole = std::filesystem::weakly_canonical(path, error);
   if (error) whole = std::filesystem::absolute(path).lexically_normal();
   std::string name = whole.string();
   if (name.ends_with('/')) name.pop_back();
+  base::expect_utf8(name, "the full name of what checkpoint.resume names");
   return name;
 }
 
@@ -109,7 +111,7 @@ std::optional<checkpoint::Checkpoint> Resume::find(const RunFolder& run, checkpo
   if (names_checkpoint(value_)) {
     // One rank looks: relative paths and links may differ between nodes.
     const base::Path place = meant_checkpoint(files, world, base::plain_path(value_));
-    named_ = comm::broadcast(world, world.rank() == 0 ? full_name(place) : std::string());
+    named_ = comm::agree_on_root(world, [&] { return full_name(place); });
     auto found = run.resumes() ? find_descendant(store, named_) : std::nullopt;
     resumed_before_ = found.has_value();
     return found ? std::move(found) : store.open(place);

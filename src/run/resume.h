@@ -37,7 +37,8 @@ class Resume {
 
   /// Returns the checkpoint to resume from, or none for a new run: a named one, or the newest that the run has written
   /// since it was resumed from there, even if the named one is gone; with "auto" the run's newest readable one.
-  /// Collective. Throws OutputError when the value is "never" and there is one.
+  /// Collective. Throws OutputError when the value is "never" and there is one, and ConfigError when the full name of
+  /// what the value names is not UTF-8.
   [[nodiscard]] std::optional<checkpoint::Checkpoint> find(const RunFolder& run, checkpoint::CheckpointStore& store,
                                                            const base::FileSystem& files, comm::Communicator& world);
 

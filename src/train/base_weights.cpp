@@ -1,5 +1,6 @@
 #include "train/base_weights.h"
 
+#include "base/utf8.h"
 #include "comm/collectives.h"
 #include "denoise/pretrained.h"
 #include "run/snapshot.h"
@@ -20,6 +21,7 @@ void BaseWeights::read(UNetState& model) {
       find_base(config_, world_), model.unet, world_,
       [&model](const std::string& name, const at::Tensor& values) { model.assign(name, values); });
   comm::agree(world_, [&] {
+    base::expect_utf8(read.path, "the full name of the model that adapters are trained beside");
     if (base_) denoise::expect_same_base(*base_, read);
   });
   base_ = std::move(read);

@@ -1,5 +1,6 @@
 #include "train/task.h"
 
+#include "base/utf8.h"
 #include "comm/collectives.h"
 #include "data/hold.h"
 #include "data/stage.h"
@@ -43,6 +44,7 @@ std::shared_ptr<const denoise::LoadedModel> settle_set(Configuration& configurat
                                                        const run::Runtime& runtime) {
   const Config& config = configuration.values();
   comm::Communicator& world = runtime.session.world();
+  comm::agree(world, [&] { base::expect_utf8(dataset.name(), "the set that data.train names"); });
   data::expect_valid_pixels(world, dataset);
   settle_transforms(config, dataset, runtime);
   comm::expect_same(world, "dataset", dataset.content_hash());

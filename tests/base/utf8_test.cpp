@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
+
 namespace ddpm::base {
 namespace {
 
@@ -18,6 +20,13 @@ TEST(Utf8, WhatIsNoCharacterHasNone) {
   for (const std::string text : {"", "\xB0", "\xC2", "\xC2 ", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80",
                                  "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xFF", "\xE2\x82"}) {
     EXPECT_EQ(utf8_size(text), 0U) << text;
+  }
+}
+
+TEST(Utf8, OtherTextIsRefused) {
+  for (const std::string text : {"", "a", "/runs/\xC3\xBC/step-2"}) EXPECT_NO_THROW(expect_utf8(text, "this"));
+  for (const std::string text : {"\xFC", "/runs/\xFC/step-2", "a\xC3"}) {
+    EXPECT_THROW(expect_utf8(text, "this"), ConfigError) << text;
   }
 }
 

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
-from ddpm_run import MPIRUN, ddpm, make_dataset, metrics, write_config  # noqa: E402
+from ddpm_run import MPIRUN, command, ddpm, make_dataset, metrics, write_config  # noqa: E402
 from launcher import RANK_IN_SHELL  # noqa: E402
 
 WORK = pathlib.Path.cwd()
@@ -126,6 +126,24 @@ class Training(unittest.TestCase):
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertIn("checkpoint.resume", process.stderr)
         self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+
+    def test_names_that_no_checkpoint_can_remember_are_refused_at_the_start(self):
+        run = self.train("named", train={"steps": 2})
+        odd = [os.fsencode(WORK) + name for name in (b"/place-\xfc", b"/set-\xfc")]  # Latin-1
+        for folder in odd:
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(os.fsencode(run / "checkpoints" / "step-00000002"), odd[0] + b"/step-00000002")
+        shutil.copytree(os.fsencode(self.dataset), odd[1])
+        never = self.fresh("never-made")
+        for said, *arguments in (("place-\\xfc", "--checkpoint.resume", "step-00000002"), ("set-\\xfc", "--data.train", WORK / "set-*")):
+            with self.subTest(arguments):
+                words = command("train", WORK / "named.toml", "--run.directory", never, *arguments)
+                process = subprocess.run(words, cwd=odd[0], capture_output=True, text=True, timeout=240, check=False)
+                self.assertEqual(process.returncode, 2, process.stderr)
+                self.assertIn(said, process.stderr)
+                self.assertIn("is not UTF-8", process.stderr)
+                self.assertEqual(process.stderr.count("ddpm: error:"), 1, process.stderr)
+                self.assertFalse(never.exists())
 
     def test_a_grown_run_replaces_its_model_even_when_it_died_before_the_export(self):
         run = self.train("regrown", train={"steps": 2}, lr_schedule={"name": "constant"})
