@@ -125,7 +125,14 @@ void RunFolder::expect_shared() {
     files_.remove(probe);
     owner = checkpoint::parse_lock(read_when_visible(files_, lock)).nonce;
   });
-  comm::expect_same(comm_, fmt::format("owner that {} names", lock.string()), owner);
+  const std::string owner_on_root = comm::broadcast(comm_, owner);
+  comm::agree(comm_, [&] {
+    if (owner == owner_on_root) return;
+    throw base::OutputError(
+        "{} names another owner here than on rank 0: run.directory is another folder here, as one that is local to the "
+        "node; wanted: a folder that all ranks share",
+        lock.string());
+  });
 }
 
 void RunFolder::withdraw() {

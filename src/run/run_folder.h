@@ -58,7 +58,7 @@ class RunFolder {
   /// Creates the folder and locks it; sets the process's umask to run.umask on every rank first. `force_unlock` takes
   /// the folder from another run that holds it. Collective.
   void lock(bool force_unlock = false);
-  /// Call it with the lock: throws AgreedError (exit code 4 or 5) when a rank sees another folder under this name, or
+  /// Call it with the lock: throws AgreedError (exit code 4) when a rank sees another folder under this name, or
   /// cannot make files where checkpoints are made. Collective.
   void expect_shared();
   /// Undoes lock(): folders that it made are removed if they are empty. Collective.

@@ -57,13 +57,15 @@ std::vector<DataPeriod> read_data_history(const base::Json& state, const std::st
   if (!list.is_array() || list.empty()) {
     throw base::OutputError("{} is {}; a list of sets is wanted", place, base::excerpt(state[kHistory]));
   }
+  const int64_t last_step = whole.has("step") ? whole.integer("step", 0, engine::kMaxSteps) : engine::kMaxSteps;
   std::vector<DataPeriod> history;
   for (const base::Json& item : list) {
+    const DataPeriod before = history.empty() ? DataPeriod() : history.back();
     const base::JsonFields fields(item, place, {"first_step", "first_epoch", "images", "name", "content_hash"},
                                   {"pass"});
     const int64_t images = fields.integer("images", 1, kMaxImages);
-    history.push_back({.first_step = fields.integer("first_step", 0, engine::kMaxSteps),
-                       .first_epoch = fields.integer("first_epoch", 0, engine::kMaxSteps),
+    history.push_back({.first_step = fields.integer("first_step", before.first_step, last_step),
+                       .first_epoch = fields.integer("first_epoch", before.first_epoch, engine::kMaxSteps),
                        .images = images,
                        .pass = fields.has("pass") ? fields.integer("pass", 1, kMaxImages) : images,
                        .name = fields.text("name"),

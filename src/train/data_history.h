@@ -26,8 +26,9 @@ double passes_of(const std::vector<DataPeriod>& history, int64_t images_seen, in
 /// "flowers, 1000 images, steps 1 to 500; ..." of all but the last one; "" if it is the only one.
 std::string text_of_earlier(const std::vector<DataPeriod>& history);
 
-/// What a checkpoint's state holds of them. Reading what is damaged throws OutputError, which begins with `origin`;
-/// a state without them, of an earlier version, gives none.
+/// What a checkpoint's state holds of them. Reading what is damaged, or no history of a run that has come to the
+/// state's "step", throws OutputError, which begins with `origin`; a state without them, of an earlier version, gives
+/// none.
 void write_data_history(const std::vector<DataPeriod>& history, base::Json& state);
 std::vector<DataPeriod> read_data_history(const base::Json& state, const std::string& origin);
 

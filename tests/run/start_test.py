@@ -139,6 +139,23 @@ class Start(unittest.TestCase):
         self.assertRegex(process.stderr, r"rank 1 on \S+: run/\S+: cannot create: No such file or directory")
         self.assertEqual(files_below(WORK / "here") + files_below(WORK / "there"), [])
 
+    def test_ranks_that_see_a_lock_of_another_start_are_refused(self):
+        with Job("killed-here", self.dataset, 1, train={"steps": 100_000}) as job:
+            job.wait_for_step(1)
+            job.process.kill()
+        for name in ("lock-here", "lock-there"):
+            shutil.rmtree(WORK / name, ignore_errors=True)
+            (WORK / name / "run").mkdir(parents=True)
+        shutil.copy(job.run / "LOCK", WORK / "lock-there" / "run")
+        config = write_config(WORK / "lock-apart.toml", "run", self.dataset)
+        command = [DDPM, "train", config]
+        process = on_two(["-wdir", WORK / "lock-here", *command], ["-wdir", WORK / "lock-there", *command])
+        self.assertEqual(process.returncode, 4, process.stderr)
+        self.assertRegex(process.stderr, r"rank 1 on \S+: run/LOCK names another owner here than on rank 0: run.directory is another")
+        self.assertEqual(process.stderr.count("ddpm: error:"), 1, process.stderr)
+        self.assertEqual(files_below(WORK / "lock-here"), ["run"])
+        self.assertEqual(files_below(WORK / "lock-there"), ["run", "run/LOCK"])
+
     def test_a_limit_on_file_sizes_is_an_error(self):
         config = self.config("limited")
         # In blocks of 1024 bytes: room for small files, not for a shard.

@@ -43,6 +43,30 @@ TEST(DataHistory, ThatIsDamagedIsRefused) {
   EXPECT_THROW((void)read_data_history({{"data_history", 1}}, "M"), base::OutputError);
 }
 
+TEST(DataHistory, OfAnotherRunIsRefused) {
+  const std::vector<DataPeriod> history = {
+      {.images = 30, .pass = 30, .name = "a", .content_hash = "12"},
+      {.first_step = 500, .first_epoch = 17, .images = 40, .pass = 40, .name = "b", .content_hash = "34"}};
+  const auto said = [](const std::vector<DataPeriod>& forged, int64_t step) -> std::string {
+    base::Json state = {{"step", step}};
+    write_data_history(forged, state);
+    try {
+      (void)read_data_history(state, "M");
+    } catch (const base::OutputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(said(history, 500), "");
+  EXPECT_THAT(said(history, 499), testing::HasSubstr("'first_step' is 500, wanted 0 to 499"));
+  std::vector<DataPeriod> forged = history;
+  forged.front().first_step = 501;
+  EXPECT_THAT(said(forged, 600), testing::HasSubstr("'first_step' is 500, wanted 501 to 600"));
+  forged = history;
+  forged.front().first_epoch = 18;
+  EXPECT_THAT(said(forged, 600), testing::HasSubstr("'first_epoch' is 17, wanted 18 to "));
+}
+
 TEST(TrainingFacts, AreReadAsTheyWereWritten) {
   const TrainingFacts facts{.hardware = "2 ranks on 1 host; CPU: \"x\"",
                             .software = "LibTorch 2",
