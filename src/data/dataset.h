@@ -75,6 +75,10 @@ class Dataset {
   [[nodiscard]] std::size_t block_bytes() const;
   /// Labels of all images, or empty: the set has none, or options.labels was "". The ranks of a host hold them once.
   [[nodiscard]] std::span<const int64_t> labels() const;
+  /// Collective. The integers of an array that has one for each image, such as /condition_index; empty where a file has
+  /// none of that name, which for bare files is one of options.beside. Digests of an adopted file are compared. Throws
+  /// DatasetError's code on all ranks for an array of another shape or type.
+  [[nodiscard]] std::vector<int64_t> integers(comm::Communicator& comm, const std::string& name) const;
   /// Number of classes: class names, or without names the largest label + 1; 0 without labels.
   [[nodiscard]] int64_t num_classes() const;
   /// num_classes() of a set that has labels; throws base::DatasetError for one that has none.

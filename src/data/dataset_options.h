@@ -51,6 +51,8 @@ struct DatasetOptions {
   /// The shape of an image, where a bare file may lack them: float32 zeros stand for images of which it has only what
   /// is given with them. Empty: images are wanted.
   std::vector<int64_t> absent_images = {};
+  /// Arrays that Dataset::integers() is asked for: the child process that tries a bare file reads of them, too.
+  std::vector<std::string> beside = {};
   KeyNames said_by = KeyNames::configuration;  ///< what messages call all this
 
   friend bool operator==(const DatasetOptions&, const DatasetOptions&) = default;

@@ -110,6 +110,7 @@ void try_foreign_file(const Path& path, const DatasetOptions& options) {
       }
     }
     if (bare.checksums) read_ends(*bare.checksums);
+    for (const std::string& name : options.beside) read_corners(file, name);
   });
 }
 

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <span>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "comm/collectives.h"
-#include "h5/file.h"
 
 namespace ddpm::eval {
 namespace {
@@ -15,36 +13,13 @@ namespace {
 using base::DatasetError;
 
 constexpr const char* kConditionArray = "/condition_index";
-
-/// The numbers of one array of all files, in their order; empty where a file has none of that name.
-std::vector<int64_t> numbers_of(const std::vector<base::Path>& files, const std::string& name) {
-  std::vector<int64_t> numbers;
-  for (const base::Path& path : files) {
-    const h5::File file = h5::File::open(path);
-    if (!file.contains(name)) return {};
-    const h5::Array array = file.array(name);
-    if (array.shape().size() != 1) {
-      throw DatasetError("{}: it has {} axes, wanted one number for each sample", array.label(), array.shape().size());
-    }
-    const auto before = numbers.size();
-    numbers.resize(before + static_cast<std::size_t>(array.rows()));
-    array.read_integers(0, array.rows(), std::span(numbers).subspan(before));
-  }
-  return numbers;
-}
-
-void broadcast(comm::Communicator& comm, std::vector<int64_t>& numbers) {
-  int64_t size = comm::all_reduce(comm, std::ssize(numbers), comm::ReduceOp::max);
-  numbers.resize(static_cast<std::size_t>(size));
-  if (size == 0) return;
-  comm.broadcast({.data = numbers.data(), .count = size, .dtype = base::DType::i64}, 0).wait();
-}
+constexpr const char* kMemberArray = "/member";
 
 /// Groups of equal neighbouring conditions, whose members count from 0.
 Ensembles groups_of(const std::string& path, int64_t samples, const std::vector<int64_t>& condition,
                     const std::vector<int64_t>& member) {
   if (std::ssize(condition) != samples || std::ssize(member) != samples) {
-    throw DatasetError("{}: {} has {} numbers and /member {}, for {}", path, kConditionArray, condition.size(),
+    throw DatasetError("{}: {} has {} numbers and {} {}, for {}", path, kConditionArray, condition.size(), kMemberArray,
                        member.size(), base::counted(samples, "sample"));
   }
   Ensembles result;
@@ -74,23 +49,14 @@ Ensembles groups_of(const std::string& path, int64_t samples, const std::vector<
 
 }  // namespace
 
-std::vector<int64_t> find_conditions(comm::Communicator& comm, const std::string& path,
-                                     const std::vector<base::Path>& files, int64_t count) {
-  std::vector<int64_t> conditions;
-  comm::do_on_root(comm, [&] {
-    if (!files.empty()) conditions = numbers_of(files, kConditionArray);
-  });
-  broadcast(comm, conditions);
-  comm::agree(comm, [&] {
-    if (conditions.empty() || std::ssize(conditions) == count) return;
-    throw DatasetError("{}: {} has {} numbers, for {}", path, kConditionArray, conditions.size(),
-                       base::counted(count, "sample"));
-  });
-  return conditions;
+std::vector<std::string> condition_arrays() { return {kConditionArray, kMemberArray}; }
+
+std::vector<int64_t> find_conditions(comm::Communicator& comm, const data::Dataset* set) {
+  return set == nullptr ? std::vector<int64_t>{} : set->integers(comm, kConditionArray);
 }
 
-Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, const std::vector<base::Path>& files,
-                         int64_t count, std::optional<int64_t> members) {
+Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, const data::Dataset* set, int64_t count,
+                         std::optional<int64_t> members) {
   std::vector<int64_t> condition;
   std::vector<int64_t> member;
   if (members) {
@@ -103,13 +69,9 @@ Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, cons
       condition.push_back(i / *members);
       member.push_back(i % *members);
     }
-  } else if (!files.empty()) {
-    comm::do_on_root(comm, [&] {
-      condition = numbers_of(files, kConditionArray);
-      if (!condition.empty()) member = numbers_of(files, "/member");
-    });
-    broadcast(comm, condition);
-    broadcast(comm, member);
+  } else if (set != nullptr) {
+    condition = set->integers(comm, kConditionArray);
+    if (!condition.empty()) member = set->integers(comm, kMemberArray);
   }
   Ensembles result;
   comm::agree(comm, [&] {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file_system.h"
 #include "comm/communicator.h"
+#include "data/dataset.h"
 
 namespace ddpm::eval {
 
@@ -17,15 +17,17 @@ struct Ensembles {
   std::vector<int64_t> conditions;  ///< for each group of members, its image's place in the data; empty: unconditional
 };
 
-/// The conditions of `count` samples in `files`, the shards of the set `path`: by /condition_index and /member, as
-/// `ddpm sample --condition` writes them, or, where `members` is given, sample c·members + m as member m of condition
-/// c. Throws DatasetError's code on all ranks where groups are not whole. Collective.
-Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, const std::vector<base::Path>& files,
-                         int64_t count, std::optional<int64_t> members);
+/// The arrays of a set that tell of its samples' conditions.
+std::vector<std::string> condition_arrays();
 
-/// The condition of each of `count` samples in these files, by /condition_index alone; empty where they record none.
-/// Throws DatasetError's code on all ranks where there are more or fewer numbers than samples. Collective.
-std::vector<int64_t> find_conditions(comm::Communicator& comm, const std::string& path,
-                                     const std::vector<base::Path>& files, int64_t count);
+/// The conditions of the `count` samples at `path`, whose dataset is null of what has no arrays: by /condition_index
+/// and /member, as `ddpm sample --condition` writes them, or, where `members` is given, sample c·members + m as member
+/// m of condition c. Throws DatasetError's code on all ranks where groups are not whole. Collective.
+Ensembles find_ensembles(comm::Communicator& comm, const std::string& path, const data::Dataset* set, int64_t count,
+                         std::optional<int64_t> members);
+
+/// The condition of each sample of a set, by /condition_index alone; empty where it records none, or is null. Throws
+/// DatasetError's code on all ranks where there are more or fewer numbers than samples. Collective.
+std::vector<int64_t> find_conditions(comm::Communicator& comm, const data::Dataset* set);
 
 }  // namespace ddpm::eval

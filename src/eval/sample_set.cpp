@@ -56,7 +56,6 @@ struct SampleSet::State {
     return {.height = sides[0], .width = sides[1], .channels = std::ssize(variables), .dtype = base::DType::u8};
   }
   [[nodiscard]] bool holds_bytes() const { return !array && stored().dtype == base::DType::u8; }
-  [[nodiscard]] std::vector<base::Path> files() const { return set ? set->files() : std::vector<base::Path>{}; }
   void open_array();
   void read_array(int64_t first, std::span<float> out) const;
   void read_images(int64_t first, int64_t n, std::span<float> out) const;
@@ -146,7 +145,9 @@ SampleSet SampleSet::open(comm::Communicator& comm, const base::Path& path, cons
         data::image_fields(state->stored(), data::Normalization::of(base::DType::u8), false).front().variables;
     return SampleSet(std::move(state));
   }
-  state->set.emplace(data::Dataset::open(comm, path, options));
+  data::DatasetOptions with_conditions = options;
+  with_conditions.beside = condition_arrays();
+  state->set.emplace(data::Dataset::open(comm, path, with_conditions));
   const data::Field& field = state->set->info().image_field();
   state->count = state->set->size();
   state->sides = field.format().sides();
@@ -250,13 +251,10 @@ void SampleSet::read_valid(int64_t first, int64_t n, std::span<uint8_t> out) con
 
 Ensembles SampleSet::ensembles(comm::Communicator& comm, std::optional<int64_t> members) const {
   const State& s = *state_;
-  return find_ensembles(comm, s.path.string(), s.files(), s.count, members);
+  return find_ensembles(comm, s.path.string(), dataset(), s.count, members);
 }
 
-std::vector<int64_t> SampleSet::conditions(comm::Communicator& comm) const {
-  const State& s = *state_;
-  return find_conditions(comm, s.path.string(), s.files(), s.count);
-}
+std::vector<int64_t> SampleSet::conditions(comm::Communicator& comm) const { return find_conditions(comm, dataset()); }
 
 void SampleSet::close(comm::Communicator& comm) {
   if (state_->set) state_->set->close(comm);

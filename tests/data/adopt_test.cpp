@@ -135,6 +135,24 @@ TEST_F(AdoptTest, AnErrorNamesTheChunkOrTheBlock) {
                     HasSubstr("at byte " + std::to_string(block->offset + (16U << 10U)))));
 }
 
+TEST_F(AdoptTest, NumbersBesideTheImagesAreComparedWhenTheyAreRead) {
+  const auto labels = [&] {
+    Dataset set = Dataset::open(comm(), path_, {.labels = "", .beside = {"/labels", "/absent"}});
+    std::vector<int64_t> numbers = set.integers(comm(), "/labels");
+    EXPECT_THAT(set.integers(comm(), "/absent"), testing::IsEmpty());
+    set.close(comm());
+    return numbers;
+  };
+  EXPECT_EQ(labels(), expected().labels);
+  auto adopted = AdoptedFile::open(comm(), path_);
+  ASSERT_TRUE(adopted);
+  const auto runs = adopted->digests().runs();
+  const std::size_t offset = std::ranges::find(runs, 3U, &h5::DigestRun::array)->offset;
+  adopted->close();
+  on_rank_0([&] { test::write_text(path_, flipped(offset)); });
+  EXPECT_THAT(refusal([&] { return labels().size(); }), HasSubstr(path_.string() + ":/labels"));
+}
+
 TEST_F(AdoptTest, AFileThatWasCutOrHasGrownSaysWhatToDo) {
   for (const std::string& text : {whole_.substr(0, whole_.size() - 1), whole_ + "x", std::string()}) {
     EXPECT_THAT(refusal_of(text), AllOf(HasSubstr("it has " + std::to_string(text.size()) + " bytes, and had"),

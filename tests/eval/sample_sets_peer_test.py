@@ -224,6 +224,28 @@ class SamplesOfConditions(unittest.TestCase):
         self.assertEqual(process.returncode, 3, process.stderr)
         self.assertIn("/condition_index has 15 numbers, for 16 samples", process.stderr)
 
+    def test_conditions_without_end_are_refused_before_memory_is_taken_for_them(self):
+        path = self.write("endless", self.x[0])
+        with h5py.File(path, "a") as file:
+            del file["condition_index"]
+            file.create_dataset("condition_index", (1 << 40,), "i8", chunks=(1 << 20,), fillvalue=-1)
+        process = ddpm("eval", "samples", path, *self.options, check=False)
+        self.assertEqual(process.returncode, 3, process.stderr)
+        self.assertIn(f"/condition_index has {1 << 40} numbers, for 16 samples", process.stderr)
+
+    def test_a_changed_condition_of_an_adopted_file_is_refused(self):
+        path = self.write("adopted", self.x[0])
+        ddpm("data", "adopt", path)
+        with h5py.File(path) as file:
+            place = file["condition_index"].id.get_offset()
+        content = bytearray(path.read_bytes())
+        content[place + 1] ^= 1  # 7 becomes 263
+        path.write_bytes(content)
+        for ranks in (1, 2):
+            process = ddpm("eval", "samples", path, *self.options, ranks=ranks, check=False)
+            self.assertEqual(process.returncode, 3, process.stderr)
+            self.assertIn("adopted.h5:/condition_index", process.stderr)
+
 
 class ScalesOfSamples(unittest.TestCase):
     """Kelvins beside data that a model sees standardised."""
