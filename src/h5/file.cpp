@@ -57,12 +57,12 @@ std::vector<std::string> prefixes(const std::string& subject, const std::string&
   return all;
 }
 
-/// Refuses what could lead out of this file: soft, external and user-defined links on the way to `name`.
-void require_hard_links(hid_t file, const std::string& subject, const std::string& name, const Handle& access) {
+/// The first part of the way to `name` that the file lacks, "" where all is there. Refuses what could lead out of this
+/// file: soft, external and user-defined links on the way.
+std::string lacking(hid_t file, const std::string& subject, const std::string& name, const Handle& access) {
+  // H5Lexists wants every group on the way to exist, and would follow links that are no last part.
   for (const std::string& prefix : prefixes(subject, name)) {
-    if (checked(H5Lexists(file, prefix.c_str(), access.id()), subject, "look for " + prefix) == 0) {
-      throw base::DatasetError("{}: there is no {}", subject, prefix);
-    }
+    if (checked(H5Lexists(file, prefix.c_str(), access.id()), subject, "look for " + prefix) == 0) return prefix;
     H5L_info_t info;
     checked(H5Lget_info(file, prefix.c_str(), &info, access.id()), subject, "look at the link " + prefix);
     if (info.type != H5L_TYPE_HARD) {
@@ -72,6 +72,7 @@ void require_hard_links(hid_t file, const std::string& subject, const std::strin
                                                                 : "a link of a kind that only other programs know");
     }
   }
+  return {};
 }
 
 }  // namespace
@@ -143,19 +144,13 @@ File File::create(const Path& path, const CreateOptions& options) {
 
 bool File::contains(const std::string& name) const {
   const LibraryLock lock;
-  const Handle access = link_access(parallel());
-  // H5Lexists wants every group on the way to exist.
-  for (const std::string& prefix : prefixes(path_.string(), name)) {
-    if (checked(H5Lexists(handle_.id(), prefix.c_str(), access.id()), path_.string(), "look for " + prefix) == 0) {
-      return false;
-    }
-  }
-  return true;
+  return lacking(handle_.id(), path_.string(), name, link_access(parallel())).empty();
 }
 
 Array File::array(const std::string& name) const {
   const LibraryLock lock;
-  require_hard_links(handle_.id(), path_.string(), name, link_access(parallel()));
+  const std::string absent = lacking(handle_.id(), path_.string(), name, link_access(parallel()));
+  if (!absent.empty()) throw base::DatasetError("{}: there is no {}", path_.string(), absent);
   const Handle access = property_list(checked(H5Pcreate(H5P_DATASET_ACCESS), "HDF5", "make a property list"));
   if (parallel()) read_metadata_together(access);
   std::string label = path_.string() + ":" + name;

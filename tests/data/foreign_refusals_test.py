@@ -45,6 +45,27 @@ class ForeignRefusals(ForeignCase):
             with self.subTest(name):
                 self.assertIn(text, self.refused(variables=["field"], labels="kind"))
 
+    def test_links_lead_nowhere(self):
+        """A file as The Well's, with a link in each place that the reader asks about."""
+        path = self.folder / "a.nc"
+        with h5py.File(self.folder / "other.h5", "w") as file:
+            file["density"] = np.zeros((4, 5, 6), np.float32)
+            file["x"], file["y"] = np.zeros(5), np.zeros(6)
+        for place in ("t0_fields", "t1_fields", "dimensions", "boundary_conditions", "scalars", "dimensions/x"):
+            for kind, link in (("external", h5py.ExternalLink("other.h5", "/")), ("soft", h5py.SoftLink("/elsewhere"))):
+                with h5py.File(path, "w") as file:
+                    for group in {"t0_fields", "dimensions", "elsewhere"} - {place}:
+                        file.create_group(group)
+                    if place != "dimensions":
+                        file["dimensions"].attrs["spatial_dims"] = ["x", "y"]
+                    if place != "t0_fields":
+                        field = file["t0_fields"].create_dataset("density", data=np.zeros((4, 5, 6), np.float32))
+                        field.attrs.update({"sample_varying": False, "time_varying": True, "dim_varying": [True, True]})
+                    file[place] = link
+                with self.subTest(place=place, kind=kind):
+                    variable = "speed" if place in ("t1_fields", "scalars") else "density"
+                    self.assertIn(f"/{place} is a{'n' * (kind == 'external')} {kind} link", self.refused(variables=[variable]))
+
     def test_units_become_what_a_set_can_hold_and_names_are_held_to_it(self):
         path = self.folder / "a.nc"
         for unit, seen in ((b"kg m-2\n", "kg m-2"), (b"\xb0C", "°C"), ("°C".encode(), "°C"), (b"\x1b[1mK", "[1mK"), (b"m" * 300, "m" * 255)):

@@ -203,6 +203,27 @@ TEST_F(ForeignTest, LinksOnTheWayToAnArrayAreRefusedToo) {
   }
 }
 
+TEST_F(ForeignTest, NoQuestionLeadsIntoAnotherFile) {
+  const Path other = folder_.path() / "other.h5";
+  const hid_t elsewhere = H5Fcreate(other.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  H5Gclose(H5Gcreate2(elsewhere, "/images", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  H5Fclose(elsewhere);
+  H5Lcreate_external("other.h5", "/", file_, "/outside", H5P_DEFAULT, H5P_DEFAULT);
+  H5Gclose(H5Gcreate2(file_, "/within", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  H5Lcreate_soft("/within", file_, "/again", H5P_DEFAULT, H5P_DEFAULT);
+  H5Fclose(file_);
+  const File file = File::open(path_);
+  EXPECT_TRUE(file.contains("/within"));
+  EXPECT_FALSE(file.contains("/within/images"));
+  for (const std::string name : {"/outside", "/outside/images", "/again", "/again/images"}) {
+    const std::string wanted = name.starts_with("/outside") ? "/outside is an external link" : "/again is a soft link";
+    const auto refused = testing::ThrowsMessage<DatasetError>(HasSubstr(wanted));
+    EXPECT_THAT([&] { static_cast<void>(file.contains(name)); }, refused) << name;
+    EXPECT_THAT([&] { static_cast<void>(file.find_attribute(name, "units")); }, refused) << name;
+    EXPECT_THAT([&] { static_cast<void>(file.names_in(name)); }, refused) << name;
+  }
+}
+
 TEST_F(ForeignTest, AnArrayThatWasNeverWrittenIsNoZeros) {
   add_images(H5T_STD_I32LE, H5P_DEFAULT, false);
   EXPECT_THAT(result(), HasSubstr("nothing was ever written"));
