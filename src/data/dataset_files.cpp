@@ -125,8 +125,8 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   open_untried(comm, options);
   std::vector<BareFile> bare;
   for (const h5::File& file : files) {
-    // Looking into a file is collective in itself and every rank comes to it. One rank alone may fail in it, which the
-    // others shall hear before they wait for it in the next file.
+    // Looking into a file is collective in itself and every rank comes to it. One rank alone may fail in it: it keeps
+    // that until all arrays are open (File::alone()), and the others hear it before they go to the next file.
     comm::agree(comm, [&] { bare.push_back(open_file(file, options)); });
   }
   comm::agree(comm, [&] {

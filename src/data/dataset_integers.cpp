@@ -17,6 +17,7 @@ namespace {
 std::optional<h5::Array> numbers_in(const h5::File& file, const std::string& name, int64_t count) {
   if (!file.contains(name)) return std::nullopt;
   h5::Array array = file.array(name);
+  file.expect_no_failure();
   if (array.shape().size() != 1) {
     throw DatasetError("{}: it has {} axes, wanted one number for each sample", array.label(), array.shape().size());
   }

@@ -175,7 +175,7 @@ std::vector<double> ForeignFile::coordinates(const ForeignAxis& axis) const {
   const bool is_list = array.shape() == std::vector{axis.extent} && axis.extent <= kMostCoordinates;
   if (!is_list || array.element() == h5::Element::other || axis.extent == 0) return {};
   std::vector<std::byte> stored(static_cast<std::size_t>(axis.extent) * array.row_bytes());
-  array.read_rows(0, axis.extent, stored);
+  file.alone([&] { array.read_rows(0, axis.extent, stored); });
   std::vector<double> places = numbers_of(stored, array.element());
   const auto number = [&](const char* name, double usual) {
     const std::optional<h5::Attribute> found = array.find_attribute(name);
@@ -203,8 +203,11 @@ int64_t ForeignFile::place(const ForeignAxis& axis, const VariableRequest::Choic
     return value == choice.value || static_cast<float>(value) == static_cast<float>(choice.value);
   });
   if (found != known.end()) return found - known.begin();
-  throw DatasetError("{}: {}={} is not among its {} places, from {} to {}", label, axis.name, choice.value,
-                     known.size(), known.front(), known.back());
+  file.alone([&] {
+    throw DatasetError("{}: {}={} is not among its {} places, from {} to {}", label, axis.name, choice.value,
+                       known.size(), known.front(), known.back());
+  });
+  return 0;  // what was kept explains why the place is not there
 }
 
 std::vector<std::string> ForeignFile::periodic_axes() const {

@@ -9,8 +9,23 @@
 
 namespace ddpm::data {
 
+namespace {
+
+/// What this rank alone could not read comes before what follows from it.
+BareFile look_into(const h5::File& file, const DatasetOptions& options) {
+  try {
+    return options.variables.empty() ? open_bare_file(file, options) : open_foreign_file(file, options);
+  } catch (const base::DatasetError&) {
+    file.expect_no_failure();
+    throw;
+  }
+}
+
+}  // namespace
+
 BareFile open_file(const h5::File& file, const DatasetOptions& options) {
-  BareFile bare = options.variables.empty() ? open_bare_file(file, options) : open_foreign_file(file, options);
+  BareFile bare = look_into(file, options);
+  file.expect_no_failure();
   ShardInfo shard;
   shard.file = file.path().filename().string();
   shard.count = bare.info.count;

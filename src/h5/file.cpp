@@ -156,10 +156,23 @@ Array File::array(const std::string& name) const {
   std::string label = path_.string() + ":" + name;
   const hid_t id = checked(H5Dopen2(handle_.id(), name.c_str(), access.id()), label, "open the array");
   Array array(Handle(id, H5Dclose), std::move(label), nullptr);
-  array.read_itself(path_, read_, digests_, threads_);
+  alone([&] { array.read_itself(path_, read_, digests_, threads_); });
   if (array.chunks_ && ring_ != nullptr) array.chunks_->share(*ring_, ring_number_);
   all_compared_ = all_compared_ && array.compared_;
   return array;
+}
+
+void File::alone(const std::function<void()>& work) const {
+  try {
+    work();
+  } catch (...) {
+    if (!parallel()) throw;
+    if (!failure_) failure_ = std::current_exception();
+  }
+}
+
+void File::expect_no_failure() const {
+  if (failure_) std::rethrow_exception(failure_);
 }
 
 std::vector<std::string> File::array_names() const {

@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -184,6 +186,11 @@ class File {
   /// way, external and virtual storage, filters that neither HDF5 brings nor Array undoes, chunks above 1 GiB, shapes
   /// that overflow, and arrays of which parts were never written, unless has_fill().
   [[nodiscard]] Array array(const std::string& name) const;
+  /// Does work that needs no other rank, between collective calls. Of a parallel file what it throws is kept, and this
+  /// rank goes on with the calls that the others make, which would wait for it. array() opens arrays in this way.
+  void alone(const std::function<void()>& work) const;
+  /// Throws what alone() kept first: after the collective calls, and before ranks agree.
+  void expect_no_failure() const;
   /// Absolute names of all arrays that are reached without soft, external and user-defined links, each once. For a file
   /// that this process alone has open.
   [[nodiscard]] std::vector<std::string> array_names() const;
@@ -220,6 +227,7 @@ class File {
   ChunkRing* ring_ = nullptr;
   uint64_t ring_number_ = 0;
   mutable bool all_compared_ = true;
+  mutable std::exception_ptr failure_;  // the first one of alone()
 };
 
 }  // namespace ddpm::h5

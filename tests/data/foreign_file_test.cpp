@@ -1,5 +1,7 @@
 // A bare .h5 file that changes while it is read, and files that HDF5 itself may not survive.
+#include <cerrno>
 #include <chrono>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -8,6 +10,7 @@
 #include "base/failing_calls.h"
 #include "data/dataset.h"
 #include "data/loader.h"
+#include "data/open_file.h"
 #include "data/packed_file.h"
 #include "data/sample_set.h"
 #include "data/shared_folder.h"
@@ -100,6 +103,22 @@ TEST_F(ForeignFileTest, AFileThatIsReplacedIsRefused) {
 
 TEST_F(ForeignFileTest, AFileThatIsRemovedIsRefused) {
   EXPECT_EQ(refusal_after([&] { std::filesystem::remove(path_); }), path_.string() + ": there is no such file");
+}
+
+TEST_F(ForeignFileTest, ARankThatFailsAloneOpensTheOtherArraysWithTheOthersFirst) {
+  const Path path = folder_ / "packed.h5";
+  on_rank_0([&] { write_packed_file(path); });
+  const std::vector<Path> paths = {path};
+  const std::vector<h5::File> files = h5::File::open_parallel(comm(), paths);
+  const std::string said = refusal([&] {
+    comm::agree(comm(), [&] {
+      std::optional<test::FailingCalls> failing;  // the places of /images, which are chunks, are read with open()
+      if (comm().rank() == 0) failing.emplace("open", EACCES, 1000);
+      return open_file(files.front(), {.condition = "/condition"}).info.count;
+    });
+    return 0;
+  });
+  EXPECT_THAT(said, HasSubstr(path.string() + ": cannot open: "));
 }
 
 TEST_F(ForeignFileTest, OneLookAtTheFileIsEnoughForAMicroBatch) {
