@@ -64,8 +64,9 @@ class GrowingFolder {
   /// Whether it is known by which text, that begin() was given, the output at `output` was made, and the text.
   static bool tells_command(const base::FileSystem& files, const base::Path& output);
   static std::optional<std::string> made_by(const base::FileSystem& files, const base::Path& output);
-  /// Gives the folder, in which all is on disk, its name, and removes the notes. One rank. Throws OutputError when the
-  /// output exists by now; the notes are there then, and a later command takes over all shards.
+  /// Gives the folder, in which all is on disk, its name, and removes the notes; those that cannot be removed stay. One
+  /// rank. Throws OutputError when the output exists by now; the notes are there then, and a later command takes over
+  /// all shards.
   void publish();
   /// Removes the notes that a command left in its whole output because it was killed before it had removed them.
   static void clear_notes(base::FileSystem& files, const base::Path& output);

@@ -47,6 +47,19 @@ class KillingFiles : public test::ForwardingFiles {
   bool named_;
 };
 
+/// A disk on which nothing can be removed once `output` is there.
+class KeepingFiles : public test::ForwardingFiles {
+ public:
+  explicit KeepingFiles(base::Path output) : output_(std::move(output)) {}
+  void remove_all(const base::Path& path) override {
+    if (fs::exists(output_)) throw base::OutputError("{}: cannot remove", path.string());
+    ForwardingFiles::remove_all(path);
+  }
+
+ private:
+  base::Path output_;
+};
+
 class GrowingFolderTest : public testing::Test {
  protected:
   [[nodiscard]] base::Path output() const { return folder_.path() / "set"; }
@@ -140,6 +153,17 @@ TEST_F(GrowingFolderTest, AKillJustAfterItHasItsNameLeavesAWholeFolder) {
   EXPECT_EQ(GrowingFolder::made_by(*files_, output()), "seed 0\n");
   GrowingFolder::clear_notes(*files_, output());
   EXPECT_EQ(std::distance(fs::directory_iterator(output()), fs::directory_iterator()), 3);
+}
+
+TEST_F(GrowingFolderTest, NotesThatCannotBeRemovedDisturbNobody) {
+  KeepingFiles keeping(output());
+  GrowingFolder folder(keeping, output(), 1);
+  folder.begin(kLittle, "seed 0\n");
+  test::write_text(folder.shard_file(0), "first");
+  folder.publish();
+  EXPECT_EQ(test::read_text(output() / "shard-00000-of-00001.h5"), "first");
+  EXPECT_TRUE(fs::exists(output() / "journal"));
+  EXPECT_EQ(GrowingFolder::made_by(*files_, output()), "seed 0\n");
 }
 
 TEST_F(GrowingFolderTest, IsLockedByARegularFileWhichGoesWithTheLastRank) {
