@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/file_error.h"
 #include "comm/message_tags.h"
 #include "comm/odd_ranks.h"
 
@@ -15,7 +16,8 @@ namespace {
 
 struct Failure {
   int64_t code = 0;
-  std::string text;
+  std::string text = {};
+  bool is_access = false;
 };
 
 /// What `work` threw, if anything. An exception that is none of ours is a bug.
@@ -24,7 +26,9 @@ std::optional<Failure> failure_of(const std::function<void()>& work) {
     work();
     return std::nullopt;
   } catch (const base::Error& error) {
-    return Failure{static_cast<int64_t>(error.code()), error.what()};
+    const bool is_access = dynamic_cast<const base::AccessError*>(&error) != nullptr ||
+                           dynamic_cast<const base::DatasetAccessError*>(&error) != nullptr;
+    return Failure{static_cast<int64_t>(error.code()), error.what(), is_access};
   } catch (const std::exception& error) {
     return Failure{static_cast<int64_t>(base::ExitCode::bug), error.what()};
   } catch (...) {
@@ -52,7 +56,8 @@ std::vector<int64_t> lengths_of(Communicator& comm, const std::string& text) {
   const Failure mine = failure.value_or(Failure{});
   const int64_t code = broadcast(comm, mine.code, failed_rank);
   const std::string text = broadcast(comm, mine.text, failed_rank);
-  throw AgreedError(static_cast<base::ExitCode>(code), text, failed_rank, comm.rank() == failed_rank);
+  const bool is_access = broadcast(comm, int64_t{mine.is_access}, failed_rank) != 0;
+  throw AgreedError(static_cast<base::ExitCode>(code), text, failed_rank, comm.rank() == failed_rank, is_access);
 }
 
 }  // namespace

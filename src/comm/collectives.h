@@ -40,15 +40,19 @@ void expect_same(Communicator& comm, const std::string& what, const std::string&
 /// line, the others end quietly with the same code.
 class AgreedError : public base::Error {
  public:
-  AgreedError(base::ExitCode code, const std::string& what, int failed_rank, bool speaks)
-      : Error(code, what), failed_rank_(failed_rank), speaks_(speaks) {}
+  AgreedError(base::ExitCode code, const std::string& what, int failed_rank, bool speaks,
+              bool is_access_failure = false)
+      : Error(code, what), failed_rank_(failed_rank), speaks_(speaks), is_access_failure_(is_access_failure) {}
   [[nodiscard]] int failed_rank() const { return failed_rank_; }
   /// Whether this rank is the one that should print the message.
   [[nodiscard]] bool speaks() const { return speaks_; }
+  /// Whether it says nothing of a file, which could not be used just then (base/file_error.h).
+  [[nodiscard]] bool is_access_failure() const { return is_access_failure_; }
 
  private:
   int failed_rank_;
   bool speaks_;
+  bool is_access_failure_;
 };
 
 /// Runs `work` on every rank (it must make no collective call), then agrees: if it threw on any rank, all ranks throw

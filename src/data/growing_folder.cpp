@@ -67,10 +67,11 @@ GrowingFolder::GrowingFolder(base::FileSystem& files, base::Path output, int64_t
     : GrowingFolder(files, std::move(output), usual_names(shards)) {}
 
 GrowingFolder::GrowingFolder(base::FileSystem& files, base::Path output, std::vector<std::string> shard_names)
-    : files_(files),
-      output_(std::move(output)),
-      partial_(base::parent_of(output_) / fmt::format(".{}.partial", output_.filename().string())),
-      names_(std::move(shard_names)) {}
+    : files_(files), output_(std::move(output)), partial_(partial_of(output_)), names_(std::move(shard_names)) {}
+
+base::Path GrowingFolder::partial_of(const base::Path& output) {
+  return base::parent_of(output) / fmt::format(".{}.partial", output.filename().string());
+}
 
 base::Path GrowingFolder::shard_file(int64_t index) const {
   return partial_ / names_.at(static_cast<std::size_t>(index));
@@ -224,7 +225,7 @@ void GrowingFolder::note(int64_t index, std::string_view fingerprint, std::strin
 
 void GrowingFolder::discard() { files_.remove_all(partial_); }
 
-void GrowingFolder::publish() {
+void GrowingFolder::publish(Journal journal) {
   // A copy: until the folder has its name, a later command learns from the notes what is finished, and by which
   // command.
   const base::Path made_by = partial_ / kNotes / kMadeBy;
@@ -233,14 +234,20 @@ void GrowingFolder::publish() {
   files_.sync_directory(partial_);
   refuse_existing(files_, output_);
   base::publish(files_, partial_, output_);
-  try {
-    clear_notes(files_, output_);
-  } catch (const base::OutputError&) {  // NOLINT(bugprone-empty-catch): the set is whole, and nobody reads its notes
-  }
+  if (journal == Journal::cleared) clear_notes(files_, output_);
+}
+
+void GrowingFolder::take_back(base::FileSystem& files, const base::Path& output) {
+  if (!files.exists(output)) return;
+  if (files.exists(partial_of(output))) return files.remove_all(output);
+  files.rename(output, partial_of(output));
 }
 
 void GrowingFolder::clear_notes(base::FileSystem& files, const base::Path& output) {
-  files.remove_all(output / kNotes);
+  try {
+    files.remove_all(output / kNotes);
+  } catch (const base::OutputError&) {  // NOLINT(bugprone-empty-catch): the set is whole, and nobody reads its notes
+  }
 }
 
 }  // namespace ddpm::data

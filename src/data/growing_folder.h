@@ -25,6 +25,9 @@ struct NeededSpace {
   uint64_t image_bytes = 0;
 };
 
+/// What becomes of the notes once the folder has its name.
+enum class Journal : uint8_t { cleared, kept };
+
 class GrowingFolder {
  public:
   /// The place of `output`, a plain path, with so many shards. `files` outlives the object.
@@ -67,8 +70,11 @@ class GrowingFolder {
   /// Gives the folder, in which all is on disk, its name, and removes the notes; those that cannot be removed stay. One
   /// rank. Throws OutputError when the output exists by now; the notes are there then, and a later command takes over
   /// all shards.
-  void publish();
-  /// Removes the notes that a command left in its whole output because it was killed before it had removed them.
+  void publish(Journal journal = Journal::cleared);
+  /// Has a command continue with an output whose notes were kept, as it does with shards of one that was killed.
+  static void take_back(base::FileSystem& files, const base::Path& output);
+  /// Removes the notes that a command left in its whole output because it was killed before it had removed them, or
+  /// could not; so may this.
   static void clear_notes(base::FileSystem& files, const base::Path& output);
 
  private:
@@ -78,6 +84,8 @@ class GrowingFolder {
   void clear_leftovers_of(const std::string& folder);
   [[nodiscard]] std::vector<std::string> subfolders() const;
   void check_space(const NeededSpace& needed) const;
+
+  static base::Path partial_of(const base::Path& output);
 
   base::FileSystem& files_;
   base::Path output_;

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/file_error.h"
 #include "support/mpi_test.h"
 
 namespace ddpm::comm {
@@ -58,6 +59,12 @@ TEST(Agree, ExceptionsThatAreNotOursAreBugs) {
   EXPECT_EQ(agreed_error(last(), std::bad_alloc()).code(), base::ExitCode::bug);
   EXPECT_STREQ(agreed_error(last(), std::runtime_error("from elsewhere")).what(), "from elsewhere");
   EXPECT_EQ(agreed_error(last(), 42).code(), base::ExitCode::bug);
+}
+
+TEST(Agree, AllKnowOfAFailureThatSaysNothingOfTheFile) {
+  EXPECT_TRUE(agreed_error(last(), base::DatasetAccessError("not now")).is_access_failure());
+  EXPECT_TRUE(agreed_error(last(), base::AccessError("not now")).is_access_failure());
+  EXPECT_FALSE(agreed_error(last(), base::DatasetError("damaged")).is_access_failure());
 }
 
 TEST(Agree, LeavesTheCommunicatorUsable) {

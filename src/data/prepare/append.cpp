@@ -66,8 +66,10 @@ class Appender {
     DatasetInfo grown;
     try {
       grown = look_at_added();
-    } catch (const base::Error&) {
-      comm::do_on_root(comm_, [&] { files_.remove_all(folder_ / kAdded); });
+    } catch (const comm::AgreedError& error) {
+      // Whatever else has failed says nothing of what was added: another append takes it over.
+      const bool unfit = error.code() == base::ExitCode::dataset && !error.is_access_failure();
+      if (unfit) comm::do_on_root(comm_, [&] { files_.remove_all(folder_ / kAdded); });
       throw;
     }
     comm::do_on_root(comm_, [&] { adopt(grown, text); });
@@ -81,11 +83,11 @@ class Appender {
     return comm::ask_root(comm_, [&] { return holds_arrays(options_.source, options_.arrays); });
   }
 
-  /// Ends what a killed append had begun: of one whose shards are listed by now the list of what it left out gets its
-  /// name, of any other one the finished part goes, and shards that have got their names but are not listed.
+  /// Ends what another append had begun: of one whose shards are listed by now the list of what it left out gets its
+  /// name, of any other one finished shards are taken over, and those go that have got their names but are not listed.
   void clear_leftovers(const DatasetInfo& info) {
     adopt_skipped(info);
-    files_.remove_all(folder_ / kAdded);
+    GrowingFolder::take_back(files_, folder_ / kAdded);
     for (const std::string& name : files_.list(folder_)) {
       const bool listed = std::ranges::count(info.shards, name, &ShardInfo::file) > 0;
       if (!listed && is_shard_name(name)) files_.remove_all(folder_ / name);
@@ -110,12 +112,16 @@ class Appender {
     create_options.channels = static_cast<int>(image.channels);
     create_options.shards = options_.shards;
     create_options.alignment = before_.alignment;
+    create_options.journal = Journal::kept;
     return create(comm_, files_, log_, create_options, progress);
   }
 
   CreateResult make_fields(const std::function<void(const CreateProgress&)>& progress) {
     const std::unique_ptr<FieldSource> source = open_arrays(comm_, options_.source, options_.arrays);
-    FieldsJob job{.output = folder_ / kAdded, .shards = options_.shards, .alignment = before_.alignment};
+    FieldsJob job{.output = folder_ / kAdded,
+                  .shards = options_.shards,
+                  .alignment = before_.alignment,
+                  .journal = Journal::kept};
     comm::agree(comm_, [&] {
       if (options_.crop != Crop::center || options_.seed != 0) {
         throw ConfigError("{}: arrays are stored as they are; --crop and --seed are for pictures", source->name());

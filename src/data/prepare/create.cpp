@@ -252,7 +252,7 @@ void publish(FileSystem& files, const CreateOptions& options, const ImageSource&
     base::write_atomically(files, place / "skipped.jsonl", skipped_text(skipped));
     write_dataset_info(files, place, assemble(source.name(), fields, source.class_names(), results, options.alignment));
   }
-  folder.publish();
+  folder.publish(options.journal);
 }
 
 CreateResult summary(const CreateOptions& options, const ImageSource& source, const CreatePlan& plan,

@@ -59,7 +59,7 @@ class FieldsWriter {
     if (wants_fit(kinds)) info.fields = fit(info, kinds);
     comm::do_on_root(comm_, [&] {
       write_dataset_info(files_, folder_.path(), info);
-      folder_.publish();
+      folder_.publish(job_.journal);
     });
     return summary(info);
   }

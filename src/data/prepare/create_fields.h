@@ -40,6 +40,7 @@ struct FieldsJob {
   std::vector<Field> fields = {};  ///< named_fields()
   std::string transforms = {};
   std::vector<ChannelStatistics> statistics = {};
+  Journal journal = Journal::cleared;  ///< what becomes of the notes on finished shards
 };
 CreateResult write_fields(comm::Communicator& comm, base::FileSystem& files, FieldSource& source, const FieldsJob& job,
                           const std::function<void(const CreateProgress&)>& progress);

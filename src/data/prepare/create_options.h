@@ -8,6 +8,7 @@
 
 #include "base/file_system.h"
 #include "data/dataset_options.h"
+#include "data/growing_folder.h"
 #include "data/prepare/bad_limit.h"
 #include "data/prepare/find_source.h"
 #include "data/prepare/fit.h"
@@ -63,6 +64,7 @@ struct CreateOptions {
   /// Such a share of the images, told by a hash of their names, becomes a set of its own in the output's folder
   /// "validation"; 0: none.
   double validation_percent = 0.0;
+  Journal journal = Journal::cleared;  ///< what becomes of the notes on finished shards
 };
 
 }  // namespace ddpm::data::prepare

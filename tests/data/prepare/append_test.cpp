@@ -78,6 +78,20 @@ TEST_F(Append, ASecondOneIsRefusedWhileOneIsAtWork) {
   EXPECT_FALSE(fs::exists(lock));
 }
 
+TEST_F(Append, AFailureThatSaysNothingOfTheImagesLeavesTheShardsToTheNextOne) {
+  make(options("set"));
+  {
+    StoppingFiles failing(root_ / "set" / ".appended" / "dataset.json");
+    EXPECT_THAT(refusal(failing), HasSubstr("stopped here"));
+  }
+  comm::barrier(test::world());
+  const AppendResult grown = grow(*files_);
+  EXPECT_EQ(grown.shards, 7);
+  EXPECT_EQ(grown.added.reused_shards, 2);
+  comm::barrier(test::world());
+  for (const char* name : {".appended", "..appended.partial"}) EXPECT_FALSE(fs::exists(root_ / "set" / name));
+}
+
 // A kill before dataset.json is replaced, after it, and when all is done but for the removal of what is left over.
 TEST_F(Append, WhatWasLeftOutIsListedOnceForEachTimeWheneverItIsKilled) {
   const int64_t skipped = make(options("set")).skipped;
