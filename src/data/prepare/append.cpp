@@ -18,7 +18,7 @@
 #include "data/prepare/dataset_source.h"
 #include "data/set_merge.h"
 #include "data/shard_result.h"
-#include "data/survey.h"
+#include "data/standardize.h"
 
 namespace ddpm::data::prepare {
 namespace {
@@ -175,8 +175,7 @@ class Appender {
     comm::agree(comm_, [&] { append_set(grown, std::move(added), folder_.string(), options_.source.paths.front()); });
     // How many pixels the statistics of a part are of is not recorded.
     const std::size_t mask = grown.find(FieldRole::mask);
-    if (mask < grown.fields.size() && !grown.fields[mask].per_set)
-      grown.statistics = survey(comm_, both, {}).statistics;
+    if (mask < grown.fields.size() && !grown.fields[mask].per_set) grown.statistics = surveyed(comm_, both, {});
     both.close(comm_);
     return grown;
   }

@@ -125,6 +125,22 @@ class ChangedArrays(ArraysCase):
         self.ddpm("append", self.root / "whole", *command[4:], ranks=2)
         self.assertEqual(digests(self.output), digests(self.root / "whole"))
 
+    def test_a_damaged_image_of_the_old_set_ends_an_append(self):
+        """Statistics of masked images are made anew, of the old ones too."""
+        first, more = fields(8), fields(4, seed=1)
+        more["static"] = first["static"]
+        self.create(self.write("h5", first), *NAMED, "--shards", 2)
+        shard = self.output / "shard-00000-of-00002.h5"
+        with h5py.File(shard) as file:
+            place = file["images"].id.get_offset()
+        content = bytearray(shard.read_bytes())
+        content[place + 100] ^= 1
+        shard.write_bytes(content)
+        old = digests(self.output)
+        for ranks in (1, 2):
+            self.refused(3, "shard-00000-of-00002.h5:/images", "append", self.output, self.write("stored", more), *NAMED, ranks=ranks)
+            self.assertEqual({name: digest for name, digest in digests(self.output).items() if name in old}, old)
+
     def test_an_append_that_does_not_fit_leaves_the_set_as_it_was(self):
         first = fields(8)
         self.create(self.write("h5", first), *NAMED, "--shards", 2)
