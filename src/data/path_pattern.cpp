@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string>
 
 #include <fnmatch.h>
@@ -10,6 +11,7 @@
 #include "base/file_error.h"
 #include "base/input_file.h"
 #include "base/shortened.h"
+#include "data/adopted_file.h"
 
 namespace ddpm::data {
 namespace {
@@ -17,9 +19,12 @@ namespace {
 using base::Path;
 
 std::vector<Path> entries_like(const Path& folder, const std::string& pattern, bool folders) {
+  const std::vector<base::FolderEntry> entries = base::folder_entries(folder.empty() ? Path(".") : folder);
+  std::set<std::string> digests;  // what `ddpm data adopt` makes of the other files, if it has
+  for (const base::FolderEntry& entry : entries) digests.insert(adoption_of(entry.name).string());
   std::vector<Path> found;
-  for (const base::FolderEntry& entry : base::folder_entries(folder.empty() ? Path(".") : folder)) {
-    if (::fnmatch(pattern.c_str(), entry.name.c_str(), FNM_PERIOD) != 0) continue;
+  for (const base::FolderEntry& entry : entries) {
+    if (::fnmatch(pattern.c_str(), entry.name.c_str(), FNM_PERIOD) != 0 || digests.contains(entry.name)) continue;
     const Path path = folder / entry.name;
     if (!folders || base::kind_of(path) == base::FileKind::folder) found.push_back(path);
   }

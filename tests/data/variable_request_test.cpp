@@ -87,6 +87,15 @@ TEST_F(PathPattern, FindsFilesInBytewiseOrderOfTheirPaths) {
   EXPECT_THAT(matches("202[2-9]/*"), ElementsAre("2022/a.nc", "2022/a.txt"));
 }
 
+TEST_F(PathPattern, DigestsBesideAFileAreNoData) {
+  for (const char* file : {"2021/a.nc.ddpm", "2021/b.nc.ddpm", "2022/alone.ddpm"}) {
+    std::ofstream(folder_.path() / file) << "x";
+  }
+  EXPECT_THAT(matches("2021/*"), ElementsAre("2021/a.nc", "2021/b.nc"));
+  EXPECT_THAT(matches("2022/*"), ElementsAre("2022/a.nc", "2022/a.txt", "2022/alone.ddpm"));
+  EXPECT_THAT(matches("2021/a.nc.ddpm"), ElementsAre("2021/a.nc.ddpm"));
+}
+
 TEST_F(PathPattern, WhatIsThereIsNoPattern) {
   EXPECT_THAT(matches("x[1].nc"), ElementsAre("x[1].nc"));
   EXPECT_THAT(matches("absent.nc"), ElementsAre("absent.nc")) << "whoever opens it says that it is absent";
