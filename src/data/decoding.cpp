@@ -161,10 +161,12 @@ Decoding Decoding::of(const h5::Array& array, bool is_netcdf) {
 void Decoding::find_missing(const h5::Array& array, bool is_netcdf) {
   add_missing(array, "missing_value");
   const bool filled = add_missing(array, "_FillValue");
-  const std::optional<double> usual = netcdf_fill(element_);
-  if (!filled && is_netcdf && usual) add_missing({*usual});
-  if (!filled && is_netcdf && element_ == Element::i64) missing_words_.push_back(kFillOfInt64);
-  if (!filled && is_netcdf && element_ == Element::u64) missing_words_.push_back(kFillOfUInt64);
+  // No value that is taken for an unsigned one equals what NetCDF fills signed ones with.
+  if (!filled && is_netcdf && stored_ == element_) {
+    if (const std::optional<double> usual = netcdf_fill(element_)) add_missing({*usual});
+    if (element_ == Element::i64) missing_words_.push_back(kFillOfInt64);
+    if (element_ == Element::u64) missing_words_.push_back(kFillOfUInt64);
+  }
   std::vector<double> range = attribute_numbers(array, "valid_range");
   const bool both = range.size() == 2;
   const std::vector<double> least = both ? std::vector{range[0]} : attribute_numbers(array, "valid_min");

@@ -15,7 +15,7 @@ namespace ddpm::data {
 /// the netCDF4 package take (float64, or float32 where the stored values and the attributes need no more). Values that
 /// are missing become NaN: those equal to _FillValue or to one of missing_value, those outside valid_range, valid_min
 /// and valid_max, and in a NetCDF file whose variable has no _FillValue those equal to NetCDF's own, but for bytes.
-/// `_Unsigned = "true"` has signed integers taken for unsigned ones.
+/// `_Unsigned = "true"` has signed integers taken for unsigned ones, of which none equals NetCDF's own.
 class Decoding {
  public:
   /// By the attributes of the array. Throws DatasetError for elements that are not numbers.

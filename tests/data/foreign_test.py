@@ -232,6 +232,23 @@ class ForeignValues(ForeignCase):
             np.testing.assert_array_equal(seen["image"][..., channel], decoded(path, name))
         self.assertEqual(np.isnan(seen["image"][..., 1]).sum(), 12)
 
+    def test_unsigned_numbers_without_a_fill_value_are_all_there(self):
+        path = self.folder / "a.nc"
+        with netCDF4.Dataset(path, "w") as file:
+            for axis, size in (("t", 2), ("y", 3), ("x", 4)):
+                file.createDimension(axis, size)
+            for kind in ("i1", "i2", "i4", "i8"):
+                stored = file.createVariable(kind, kind, ("t", "y", "x"))
+                stored.setncatts({"_Unsigned": "true"})
+                stored.set_auto_maskandscale(False)
+                least = np.iinfo(kind).min  # near which NetCDF's fill values lie; unsigned ones are -1 and -2 here
+                stored[:] = np.array([*range(least, least + 8), *range(-8, 8)], kind).reshape(2, 3, 4)
+        names = ["i1", "i2", "i4", "i8"]
+        _, seen = self.opened(variables=names)
+        for channel, name in enumerate(names):
+            with self.subTest(name):
+                np.testing.assert_array_equal(seen["image"][..., channel], decoded(path, name))
+
     def test_integers_of_64_bits_that_no_double_holds(self):
         path = self.folder / "a.nc"
         least, most = -(2**63), 2**63 - 1
