@@ -1,15 +1,24 @@
 #include "comm/deadline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace ddpm::comm {
 
+namespace {
+
+/// Decades: nanoseconds of some centuries are more than the clock counts.
+constexpr double kLongestSeconds = 1e9;
+
+}  // namespace
+
 Deadline::Deadline(double seconds, std::function<void()> expired)
-    : thread_([this, seconds, call = std::move(expired)] {
-        std::unique_lock lock(mutex_);
-        if (!changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return met_; })) call();
-      }) {}
+    : thread_(
+          [this, time = std::chrono::duration<double>(std::min(seconds, kLongestSeconds)), call = std::move(expired)] {
+            std::unique_lock lock(mutex_);
+            if (!changed_.wait_for(lock, time, [this] { return met_; })) call();
+          }) {}
 
 Deadline::~Deadline() {
   {

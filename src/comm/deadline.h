@@ -8,7 +8,8 @@
 
 namespace ddpm::comm {
 
-/// Calls `expired`, on a thread of its own, unless this object has ended within so many seconds. Makes no MPI call.
+/// Calls `expired`, on a thread of its own, unless this object has ended within so many seconds, 10^9 at most. Makes no
+/// MPI call.
 class Deadline {
  public:
   Deadline(double seconds, std::function<void()> expired);

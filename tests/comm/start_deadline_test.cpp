@@ -1,11 +1,14 @@
 #include "comm/start_deadline.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "comm/deadline.h"
 
 namespace ddpm::comm {
 namespace {
@@ -21,6 +24,15 @@ void wait_in_vain(const char* rank) {
 TEST(StartDeadline, TheFirstTwoRanksSayThatTheRanksHaveNotMet) {
   EXPECT_EXIT(wait_in_vain("0"), testing::ExitedWithCode(5), "rank 0 on .*: the ranks have not met within 0.5 s");
   EXPECT_EXIT(wait_in_vain("1"), testing::ExitedWithCode(5), "rank 1 on .*: the ranks have not met within 0.5 s");
+}
+
+TEST(Deadline, OfAgesIsNotOver) {
+  std::atomic<bool> expired{false};
+  {
+    const Deadline deadline(1e12, [&] { expired = true; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_FALSE(expired);
 }
 
 TEST(StartDeadline, TheOthersSayNothingAndLeaveLater) {
