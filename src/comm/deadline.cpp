@@ -15,9 +15,9 @@ constexpr double kLongestSeconds = 1e9;
 
 Deadline::Deadline(double seconds, std::function<void()> expired)
     : thread_(
-          [this, time = std::chrono::duration<double>(std::min(seconds, kLongestSeconds)), call = std::move(expired)] {
+          [this, limit = std::chrono::duration<double>(std::min(seconds, kLongestSeconds)), call = std::move(expired)] {
             std::unique_lock lock(mutex_);
-            if (!changed_.wait_for(lock, time, [this] { return met_; })) call();
+            if (!changed_.wait_for(lock, limit, [this] { return met_; })) call();
           }) {}
 
 Deadline::~Deadline() {

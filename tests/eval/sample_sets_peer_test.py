@@ -228,7 +228,7 @@ class SamplesOfConditions(unittest.TestCase):
         path = self.write("endless", self.x[0])
         with h5py.File(path, "a") as file:
             del file["condition_index"]
-            file.create_dataset("condition_index", (1 << 40,), "i8", chunks=(1 << 20,), fillvalue=-1)
+            file.create_dataset("condition_index", (1 << 40,), "i8", chunks=(1 << 20,), fillvalue=-1)[0] = 7
         process = ddpm("eval", "samples", path, *self.options, check=False)
         self.assertEqual(process.returncode, 3, process.stderr)
         self.assertIn(f"/condition_index has {1 << 40} numbers, for 16 samples", process.stderr)
