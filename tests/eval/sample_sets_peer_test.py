@@ -233,6 +233,18 @@ class SamplesOfConditions(unittest.TestCase):
         self.assertEqual(process.returncode, 3, process.stderr)
         self.assertIn(f"/condition_index has {1 << 40} numbers, for 16 samples", process.stderr)
 
+    def test_damage_of_what_describes_the_conditions_ends_in_no_crash(self):
+        path = self.write("hurt", self.x[0])
+        with h5py.File(path) as file:
+            place = h5py.h5o.get_info(file["condition_index"].id).addr
+        whole = path.read_bytes()
+        random = np.random.default_rng(8)
+        for damage in [bytes(16), *(random.bytes(8) for _ in range(8))]:
+            at = place + (0 if len(damage) == 16 else int(random.integers(16, 200)))
+            path.write_bytes(whole[:at] + damage + whole[at + len(damage) :])
+            process = ddpm("eval", "samples", path, *self.options, "--metrics", "moments", check=False)
+            self.assertIn(process.returncode, (3,) if len(damage) == 16 else (0, 3), process.stderr)
+
     def test_a_changed_condition_of_an_adopted_file_is_refused(self):
         path = self.write("adopted", self.x[0])
         ddpm("data", "adopt", path)
