@@ -26,11 +26,12 @@ struct JsonLimits {
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
 /// Takes an object of a list; `read` is what has been read of the object around the list, without what was handed over.
 using JsonItemSink = std::function<void(const Json& read, const Json& item)>;
-/// What parse_json() does, of an object; but objects in lists under these keys go to the sinks as they are read, and not into
-/// the result, so that a long list is never in memory as a whole. What a sink throws is passed on.
+/// What parse_json() does, of an object; but objects in lists under these keys go to the sinks as they are read, and
+/// not into the result, so that a long list is never in memory as a whole. What a sink throws is passed on.
 Json parse_json_lists(std::string_view text, const JsonLimits& limits,
                       const std::map<std::string, JsonItemSink, std::less<>>& sinks);
-/// What parse_json() does, with the keys in their order, for small texts: the time grows with the square of an object's keys.
+/// What parse_json() does, with the keys in their order, for small texts: the time grows with the square of an object's
+/// keys.
 OrderedJson parse_ordered_json(std::string_view text, const JsonLimits& limits);
 
 /// Returns a value as JSON text for an error line, cut to a readable length.

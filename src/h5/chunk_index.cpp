@@ -65,8 +65,8 @@ void place_by_library(hid_t dataset, ChunkLayout& layout, uint64_t written, cons
   }
 }
 
-/// Places the chunks as the file itself lists them. Returns false where it does so in ways that list_chunks() does not know, or where it
-/// lists another number of them than HDF5 does.
+/// Places the chunks as the file itself lists them. Returns false where it does so in ways that list_chunks() does not
+/// know, or where it lists another number of them than HDF5 does.
 bool place_by_file(hid_t dataset, const base::Path& path, ChunkLayout& layout, uint64_t written,
                    const std::string& label, uint64_t most_bytes) {
   H5O_info_t info;

@@ -54,8 +54,8 @@ class ChunkReader {
   /// Keeps chunks in `ring`, which lives longer, under keys that begin with the number of the file.
   void share(ChunkRing& ring, uint64_t file);
 
-  /// Reads as Array::read_rows() does. Throws DatasetError for chunks that are damaged, and its DatasetAccessError when the
-  /// machine fails.
+  /// Reads as Array::read_rows() does. Throws DatasetError for chunks that are damaged, and its DatasetAccessError when
+  /// the machine fails.
   void read_rows(uint64_t first, uint64_t n, std::span<std::byte> out);
   /// Reads a box to its place in `out`, an array of the shape `target`: only chunks that have some of it are fetched.
   void read_box(const BoxCopy& copy, std::span<const uint64_t> target, std::span<std::byte> out);

@@ -280,8 +280,8 @@ void expect_first_order(const SchedulerConfig& c, diffusion::SamplerOptions opti
   EXPECT_LT(largest((8.0 * excess[2] - 6.0 * excess[1] + excess[0]) / 3.0), 1e-3) << excess[2];
 }
 
-/// Does what refine() does, with levels of noise in which coefficients that are rounded to float32, as diffusers has them, are
-/// exact enough.
+/// Does what refine() does, with levels of noise in which coefficients that are rounded to float32, as diffusers has
+/// them, are exact enough.
 SchedulerConfig of_many_steps(SchedulerConfig c) {
   refine(c, false);
   c.num_train_timesteps = 2000;

@@ -78,8 +78,8 @@ ncclComm_t handle_of(std::unique_ptr<comm::Communicator> made) {
   return reinterpret_cast<ncclComm_t>(new FakeComm{std::move(made), std::move(out_of_band)});
 }
 
-/// Does what NCCL does at the first message between two ranks: the host waits until both, and all others of its call, are
-/// there.
+/// Does what NCCL does at the first message between two ranks: the host waits until both, and all others of its call,
+/// are there.
 void connect(ncclComm_t comm, const std::vector<comm::Outgoing>& out, const std::vector<comm::Incoming>& in) {
   constexpr int kAsks = 1;
   constexpr int kAnswers = 2;
