@@ -222,13 +222,12 @@ class Soak:
         """Trains the same run without faults, by the launcher that was given, or else by mpirun on this machine; returns its folder and
         the seconds that it took."""
         run = self.work / "unbroken"
-        config = self.config(run)
         program, said, mark, words = os.environ["DDPM"], self.work / "unbroken.txt", f"{self.mark}-unbroken", self.args.launcher
         place = (places.UnderLauncher(program, said, mark, shlex.split(words)) if words
                  else places.OnMachine(program, said, mark, self.args.reference_ranks))  # fmt: skip
         began = time.monotonic()
-        try:
-            place.begin(config, "--train.steps", last, "--checkpoint.every_steps", ENDLESS)
+        try:  # nothing hangs here, and the soak's deadline may be short for a machine that does other things meanwhile
+            place.begin(self.config(run), "--train.steps", last, "--checkpoint.every_steps", ENDLESS, "--fault.step_timeout_s", 0)
             while (code := place.poll()) is None:
                 if time.monotonic() > began + LIMIT_S:
                     raise Lost("the unbroken run does not come to its end")
@@ -251,8 +250,10 @@ class Soak:
 
     def compare(self, last):
         """The weights of this run and of the unbroken one."""
+        weights = account.weights(self.run)
+        print(f"weights after {last} steps: SHA-256 {weights}; now the same steps without faults", flush=True)
         run, seconds = self.unbroken(last)
-        return {"weights": account.weights(self.run), "weights_unbroken": account.weights(run), "unbroken_seconds": round(seconds, 1)}
+        return {"weights": weights, "weights_unbroken": account.weights(run), "unbroken_seconds": round(seconds, 1)}
 
     def close(self):
         try:
