@@ -58,7 +58,7 @@ void expect_damaged(comm::Communicator& comm, const Doubt& doubt, const base::Pa
   }
 }
 
-/// Does `work`, and notes in `doubt` why it fails: the ranks agree on a text and a code alone.
+/// Does `work`, and notes in `doubt` why it fails on this rank.
 template <typename Work>
 auto noting(Doubt& doubt, const Work& work) {
   try {

@@ -151,11 +151,9 @@ void Dataset::State::open_files(comm::Communicator& comm, const DatasetOptions& 
   share_index(comm);
   const bool proven = std::ranges::all_of(adopted, [](const auto& each) { return each.has_value(); }) &&
                       std::ranges::all_of(files, &h5::File::all_compared);
-  at_open = opened;
-  if (proven) opened.clear();
   const Column& images = columns[place_of(FieldRole::image)];
   const bool images_alone = std::ranges::count_if(fields, &Field::is_read_in_blocks) == 1;
-  if (summed && images.chunk_bytes == 0 && images_alone) opened.clear();
+  compares_opened = !proven && !(summed && images.chunk_bytes == 0 && images_alone);
 }
 
 /// Takes over what is read in blocks, and reads what is held: of each file by one rank.

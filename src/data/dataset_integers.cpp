@@ -48,7 +48,7 @@ std::vector<int64_t> Dataset::integers(comm::Communicator& comm, const std::stri
     const std::size_t before = numbers.size();
     numbers.resize(before + static_cast<std::size_t>(count));
     array->read_integers(0, count, std::span(numbers).subspan(before));
-    if (!s.at_open.empty() && !file.all_compared()) s.at_open[shard].expect_unchanged(s.paths[shard]);
+    if (!s.opened.empty() && !file.all_compared()) s.opened[shard].expect_unchanged(s.paths[shard]);
   };
   for (std::size_t f = 0; f < s.files.size(); ++f) comm::agree(comm, [&] { add(s.files[f], f); });
   comm::do_on_root(comm, [&] {

@@ -38,7 +38,7 @@ std::size_t Dataset::State::place_of(FieldRole role) const {
 void Dataset::State::expect_unchanged() const {
   expect_vouched_files();
   const std::lock_guard lock(look);
-  for (std::size_t s = 0; s < opened.size(); ++s) {
+  for (std::size_t s = 0; compares_opened && s < opened.size(); ++s) {
     if (!touched[s].exchange(false) && opened.size() > 1) continue;
     touched[s] = true;  // what a failure leaves, for other threads that read it
     opened[s].expect_unchanged(paths[s]);
@@ -233,7 +233,7 @@ const std::string& Dataset::content_hash() const { return state_->content_hash; 
 
 bool Dataset::has_digests() const {
   const State& s = *state_;
-  for (std::size_t f = 0; f < s.opened.size(); ++f) {
+  for (std::size_t f = 0; s.compares_opened && f < s.opened.size(); ++f) {
     const bool vouched = f < s.adopted.size() && s.adopted[f].has_value();
     if (!vouched && s.info.shards.front().sha256.empty()) return false;
   }

@@ -79,8 +79,8 @@ struct Dataset::State {
   std::optional<comm::SharedBytes> index;
   std::optional<comm::SharedBytes> held_images;    // what hold() has read: fields that are read in blocks, one by one
   std::span<int64_t> labels;                       // in the index
-  std::vector<OpenedFile> opened;                  // bare files, unless digests of their images prove more
-  std::vector<OpenedFile> at_open;                 // bare files, all of them
+  std::vector<OpenedFile> opened;                  // bare files
+  bool compares_opened = true;                     // after reads; false where digests of the images prove more
   mutable std::vector<std::atomic<bool>> touched;  // which of `opened` were read since they were last compared
   std::vector<std::size_t> last_read;              // for each of `opened`, the last file that its pairs are read from
   mutable std::mutex look;                         // held while `opened` is compared

@@ -175,8 +175,12 @@ std::vector<double> ForeignFile::coordinates(const ForeignAxis& axis) const {
   const bool is_list = array.shape() == std::vector{axis.extent} && axis.extent <= kMostCoordinates;
   if (!is_list || array.element() == h5::Element::other || axis.extent == 0) return {};
   std::vector<std::byte> stored(static_cast<std::size_t>(axis.extent) * array.row_bytes());
-  file.alone([&] { array.read_rows(0, axis.extent, stored); });
-  std::vector<double> places = numbers_of(stored, array.element());
+  bool read = false;
+  file.alone([&] {
+    array.read_rows(0, axis.extent, stored);
+    read = true;
+  });
+  std::vector<double> places = read ? numbers_of(stored, array.element()) : std::vector<double>();
   const auto number = [&](const char* name, double usual) {
     const std::optional<h5::Attribute> found = array.find_attribute(name);
     return found && found->numbers.size() == 1 ? found->numbers.front() : usual;

@@ -102,7 +102,7 @@ void Dataset::State::hold(comm::Communicator& comm) {
     }
     columns[f].chunk_bytes = 0;
   }
-  opened.clear();  // nothing is read from it any more
+  compares_opened = false;  // nothing is read from them any more
   vouched->files.clear();
 }
 

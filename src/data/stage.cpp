@@ -212,7 +212,8 @@ void doubt_damaged_copies(const Path& stage, base::FileSystem& files, const std:
   } catch (const comm::AgreedError& error) {
     // The rank that speaks is the one that has found it.
     if (error.code() != base::ExitCode::dataset || !error.speaks()) throw;
-    throw comm::AgreedError(error.code(), with_doubt(error.what(), stage, files), error.failed_rank(), true);
+    throw comm::AgreedError(error.code(), with_doubt(error.what(), stage, files), error.failed_rank(), true,
+                            error.is_access_failure());
   } catch (const base::DatasetError& error) {
     throw base::DatasetError("{}", with_doubt(error.what(), stage, files));
   }

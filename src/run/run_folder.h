@@ -83,8 +83,8 @@ class RunFolder {
   void release();
   /// What is called for an error of this rank alone, while it is handled. If it ends the job, it calls `unlock` before.
   using OwnError = std::function<void(const std::function<void()>& unlock)>;
-  /// Runs a part of the training. What it throws on this rank alone ends the job, so the folder is unlocked first, by
-  /// `on_own_error` or after it; what all ranks throw together unlocks it as they leave.
+  /// Runs a part of the training. What it throws on one rank alone ends the job, so the rank that says its error
+  /// unlocks the folder first, by `on_own_error` or after it; what all ranks throw together unlocks it as they leave.
   void guard(const std::function<void()>& work, const OwnError& on_own_error);
 
  private:

@@ -104,11 +104,11 @@ OwnError own_error() {
   }
 }
 
-/// Ends all ranks, after `last`, for an error that this one has. Others may have the same, or one that comes of it: one
-/// is said.
+/// Ends all ranks, of which there are several, after `last`, for an error that this one has. Others may have the same,
+/// or one that comes of it: one is said.
 [[noreturn]] void end_all(comm::MpiSession& session, std::optional<comm::Watchdog>& watchdog, const base::Logger& log,
                           const OwnError& error, const std::function<void()>& last) {
-  if (watchdog && session.size() > 1) {
+  if (watchdog) {
     if (error.code == base::ExitCode::communication) std::this_thread::sleep_for(kTimeForTheCause);
     if (!watchdog->is_first_to_fail()) std::this_thread::sleep_for(kTimeToBeEnded);
   }
@@ -126,12 +126,12 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
   const comm::Phase start{.name = "starting", .deadline_s = start_seconds, .key = comm::StartDeadline::kVariable};
   std::optional<comm::Watchdog> watchdog;
   const auto end = [&](base::ExitCode code) { return end_together(session, watchdog, log, code, start_seconds); };
-  bool said = false;
-  const auto end_for_own_error = [&](const std::function<void()>& last) {
-    const OwnError error = own_error();
-    if (session.size() > 1 || !error.typed) end_all(session, watchdog, log, error, last);
-    if (!std::exchange(said, true)) log.error("{}", error.what);
-    return error.code;
+  std::string said;
+  const auto handle_own_error = [&](const std::function<void()>& last) {
+    OwnError error = own_error();
+    if (session.size() > 1) end_all(session, watchdog, log, error, last);
+    if (std::exchange(said, error.what) != error.what) log.error("{}", error.what);
+    return error;
   };
   try {
     {
@@ -143,7 +143,7 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
                  .files = *files,
                  .log = log,
                  .watchdog = &*watchdog,
-                 .end_for_own_error = end_for_own_error});
+                 .end_for_own_error = handle_own_error});
     return end(base::ExitCode::done);
   } catch (const HelpGiven&) {
     return end(base::ExitCode::done);
@@ -155,7 +155,9 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
     if (error.speaks() && (session.size() > 1 || first)) log.error("{}", explain(error.code(), error.what()));
     return end(error.code());
   } catch (...) {
-    return end(end_for_own_error({}));
+    const OwnError error = handle_own_error({});
+    if (!error.typed) session.abort(static_cast<int>(error.code));
+    return end(error.code);
   }
 }
 

@@ -111,7 +111,7 @@ void Saver::write() noexcept {
 
 void Saver::drain() {
   if (!pending_) return;
-  if (waiting_) waiting_();
+  waiting_();
   const auto start = base::Clock::now();
   if (thread_.joinable()) thread_.join();
   const checkpoint::SaveReport saved = twice([this, request = pending_->request] {

@@ -36,7 +36,7 @@ class Saver {
   /// `repeating` for each that could not be written, before it is written once more, and `waiting` before the one on
   /// its way is waited for: all may be collective.
   Saver(const checkpoint::CheckpointConfig& config, checkpoint::CheckpointStore& store, comm::Communicator& world,
-        Committed committed, Repeating repeating, Waiting waiting = {});
+        Committed committed, Repeating repeating, Waiting waiting);
   /// Waits for the thread. What is not committed by then stays a hidden folder, which the next run removes.
   ~Saver();
   Saver(const Saver&) = delete;

@@ -240,7 +240,7 @@ TEST_F(AsyncDevice, ACheckpointIsWrittenWhenTheStateHasArrived) {
   int64_t saved = 0;
   run::Saver saver(
       config, store, world, [&](const auto& /*report*/, double /*stall*/) { ++saved; },
-      [](const comm::AgreedError& failure) { ADD_FAILURE() << failure.what(); });
+      [](const comm::AgreedError& failure) { ADD_FAILURE() << failure.what(); }, [] {});
   StepCase chosen{.parallel = "zero_stage = 1"};
   chosen.after_step = [&](train::UNetState& model, const run::Placement& place) {
     saver.save(model, place.replica, "hash");

@@ -75,7 +75,7 @@ void expect_saved_and_loaded(train::UNetState& model, at::ScalarType compute_dty
   const parallel::Sharding& sharding = model.arena.sharding();
   const int64_t copies = world().size() / sharding.parts;
   run::Saver saver(
-      config, store, world(), [](const auto&, double) {}, [](const auto&) {});
+      config, store, world(), [](const auto&, double) {}, [](const auto&) {}, [] {});
   saver.save(model, {.index = world().rank() / sharding.parts, .count = copies, .has_fixed = world().rank() == 0},
              "hash");
   const checkpoint::Checkpoint saved = store.find().value();

@@ -175,7 +175,7 @@ TEST(FailingSaver, TheTimeThatTrainingWaitedIsThatOfAllAttempts) {
     const double whole = base::seconds_since(start);
     ASSERT_EQ(saved.stalls.size(), 1U);
     EXPECT_LE(saved.stalls[0], whole);
-    EXPECT_GE(saved.stalls[0], 0.9 * whole);
+    EXPECT_GE(saved.stalls[0], (1 + failures) * 0.4) << "rank 0 makes a folder and a shard for each attempt";
     comm::barrier(world());
   }
 }

@@ -67,9 +67,8 @@ class Appender {
     try {
       grown = look_at_added();
     } catch (const comm::AgreedError& error) {
-      // Whatever else has failed says nothing of what was added: another append takes it over.
-      const bool unfit = error.code() == base::ExitCode::dataset && !error.is_access_failure();
-      if (unfit) comm::do_on_root(comm_, [&] { files_.remove_all(folder_ / kAdded); });
+      // A file that could not be used just then says nothing of what was added: another append takes that over.
+      if (error.code() == base::ExitCode::dataset && !error.is_access_failure()) drop_added();
       throw;
     }
     comm::do_on_root(comm_, [&] { adopt(grown, text); });
@@ -81,6 +80,14 @@ class Appender {
  private:
   bool holds_arrays_everywhere() {
     return comm::ask_root(comm_, [&] { return holds_arrays(options_.source, options_.arrays); });
+  }
+
+  /// Collective, while an error is handled that is told in any case.
+  void drop_added() {
+    try {
+      comm::do_on_root(comm_, [&] { files_.remove_all(folder_ / kAdded); });
+    } catch (const comm::AgreedError&) {  // NOLINT(bugprone-empty-catch): the next append tries it again
+    }
   }
 
   /// Ends what another append had begun: of one whose shards are listed by now the list of what it left out gets its
