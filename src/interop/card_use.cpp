@@ -6,7 +6,6 @@
 
 #include <fmt/ranges.h>
 
-#include "base/named.h"
 #include "diffusion/config.h"
 #include "diffusion/scheduler_json.h"
 #include "interop/card_parts.h"
@@ -19,7 +18,7 @@ constexpr std::string_view kUnconditionalUse = R"(```python
 from diffusers import DDPMPipeline
 
 pipeline = DDPMPipeline.from_pretrained("PATH OF THIS FOLDER")
-image = pipeline(batch_size=1).images[0]
+image = pipeline(batch_size=1ALL_OF_THEM).images[0]
 ```
 )";
 
@@ -31,7 +30,7 @@ from diffusers import SCHEDULER, UNet2DModel
 
 unet = UNet2DModel.from_pretrained("PATH OF THIS FOLDER", subfolder="unet")
 scheduler = SCHEDULER.from_pretrained("PATH OF THIS FOLDER", subfolder="scheduler")
-scheduler.set_timesteps(50)
+scheduler.set_timesteps(SOME_OF_THEM)
 READ_MASKimages = torch.randn(1, unet.config.in_channels, HEIGHT, WIDTH)FROM_NOISE
 for t in scheduler.timesteps:
     with torch.no_grad():
@@ -192,22 +191,20 @@ bool has_mask_of_images(const WrittenModel& model) {
 
 /// What the network would answer of a denoised image of zeros, in the names of the loop.
 std::string_view answer_of_zeros(const WrittenScheduler& scheduler) {
+  using diffusion::PredictionType;
+  const bool velocity = scheduler.prediction == PredictionType::v_prediction;
   if (scheduler.formulation == diffusion::Formulation::edm) {
-    return "-images * data / sigma / (sigma**2 + data**2) ** 0.5";
+    return velocity ? "images * data / sigma / (sigma**2 + data**2) ** 0.5"
+                    : "-images * data / sigma / (sigma**2 + data**2) ** 0.5";
   }
   if (scheduler.formulation == diffusion::Formulation::flow) {
     return "images * scheduler.config.num_train_timesteps / t";
   }
-  const std::string prediction = base::Json::parse(scheduler.text).value("prediction_type", "");
-  switch (base::find_named<diffusion::PredictionType>(prediction).value_or(diffusion::PredictionType::epsilon)) {
-    case diffusion::PredictionType::sample:
-      return "torch.zeros_like(images)";
-    case diffusion::PredictionType::v_prediction:
-      return "images * (signal / (1 - signal)) ** 0.5";
-    case diffusion::PredictionType::epsilon:
-      break;
+  if (scheduler.prediction == PredictionType::sample) return "torch.zeros_like(images)";
+  if (diffusion::scales_input(scheduler.class_name)) {
+    return velocity ? "images / sigma / (sigma**2 + 1) ** 0.5" : "images / sigma";
   }
-  return "images / (1 - signal) ** 0.5";
+  return velocity ? "images * (signal / (1 - signal)) ** 0.5" : "images / (1 - signal) ** 0.5";
 }
 
 /// The lines of the loop that hold the denoised image at 0 where it has no values.
@@ -215,6 +212,11 @@ std::string holding_of_mask(const WrittenScheduler& scheduler) {
   std::string names;
   if (scheduler.formulation == diffusion::Formulation::edm) {
     names = "    sigma, data = scheduler.sigmas[scheduler.step_index], scheduler.config.sigma_data\n";
+  } else if (scheduler.formulation == diffusion::Formulation::ddpm && diffusion::scales_input(scheduler.class_name)) {
+    // Whatever the order of the scheduler: shown are images / sqrt(sigma^2 + 1).
+    names =
+        "    shown = scheduler.scale_model_input(images, t)\n"
+        "    sigma = ((images.norm() / shown.norm()) ** 2 - 1) ** 0.5\n";
   } else if (scheduler.formulation == diffusion::Formulation::ddpm) {
     names = "    signal = scheduler.alphas_cumprod[t]\n";
   }
@@ -273,6 +275,11 @@ std::string card_use(const WrittenModel& model) {
   std::string noisy = scaled ? "scheduler.scale_model_input(noisy_images, t)" : "noisy_images";
   if (model.scheduler.formulation == diffusion::Formulation::regression) noisy = "zeros";
   if (!beside.empty()) text = std::string(kBeside) + text;
+  // A pipeline takes 1,000 steps by itself, and a scheduler no more than the model knows timesteps.
+  const int64_t timesteps = model.scheduler.timesteps;
+  text = replaced(std::move(text), "ALL_OF_THEM",
+                  timesteps < 1000 ? fmt::format(", num_inference_steps={}", timesteps) : "");
+  text = replaced(std::move(text), "SOME_OF_THEM", std::to_string(std::min<int64_t>(50, timesteps)));
   text = replaced(std::move(text), "SCHEDULER", model.scheduler.class_name);
   text = replaced(std::move(text), "FROM_NOISE", scaled ? " * scheduler.init_noise_sigma" : "");
   text = replaced(std::move(text), "SHOWN", scaled ? "scheduler.scale_model_input(images, t)" : "images");

@@ -28,8 +28,14 @@ std::vector<NamedTensor> weights_of(const nn::UNet2D& unet) {
 }
 
 WrittenScheduler::WrittenScheduler(const diffusion::SchedulerConfig& config)
+    : WrittenScheduler(config, std::string(diffusion::scheduler_class(config.formulation)),
+                       scheduler_config(config).dump(2) + "\n") {}
+
+WrittenScheduler::WrittenScheduler(const diffusion::SchedulerConfig& config, std::string name, std::string content)
     : formulation(config.formulation),
-      class_name(diffusion::scheduler_class(config.formulation)),
-      text(scheduler_config(config).dump(2) + "\n") {}
+      class_name(std::move(name)),
+      text(std::move(content)),
+      prediction(config.prediction_type),
+      timesteps(config.num_train_timesteps) {}
 
 }  // namespace ddpm::interop

@@ -20,6 +20,7 @@ struct UNet2DConfig;
 namespace ddpm::diffusion {
 struct SchedulerConfig;
 enum class Formulation : uint8_t;
+enum class PredictionType : uint8_t;
 }  // namespace ddpm::diffusion
 
 namespace ddpm::interop {
@@ -35,11 +36,13 @@ struct WrittenScheduler {
   diffusion::Formulation formulation;
   std::string class_name;  ///< name of its class in diffusers: "DDPMScheduler"
   std::string text;
+  diffusion::PredictionType prediction;
+  int64_t timesteps;
 
-  WrittenScheduler(diffusion::Formulation kind, std::string name, std::string content)
-      : formulation(kind), class_name(std::move(name)), text(std::move(content)) {}
   /// What a model that was trained here has.
   WrittenScheduler(const diffusion::SchedulerConfig& config);  // NOLINT(google-explicit-constructor)
+  /// A file that was read as `config`, and is written as it is.
+  WrittenScheduler(const diffusion::SchedulerConfig& config, std::string name, std::string content);
 };
 
 /// Where the regression lies that a model was trained with.

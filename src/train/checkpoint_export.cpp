@@ -57,9 +57,9 @@ Description describe_checkpoint(const denoise::LoadedModel& model) {
 interop::WrittenScheduler scheduler_of(const base::Path& folder) {
   const auto file = interop::read_scheduler(folder);
   if (!file) return diffusion::scheduler_defaults(diffusion::SamplerType::ddpm);
-  const diffusion::Formulation formulation = diffusion::formulation_of(file->json, file->path.string());
-  const std::string_view known = diffusion::scheduler_class(formulation);
-  return {formulation, file->class_name.empty() ? std::string(known) : file->class_name, file->text};
+  const auto config = diffusion::read_scheduler(file->json, diffusion::SamplerType::ddpm, file->path.string());
+  const std::string_view known = diffusion::scheduler_class(config.formulation);
+  return {config, file->class_name.empty() ? std::string(known) : file->class_name, file->text};
 }
 
 Description describe_folder(const denoise::LoadedModel& model, const base::Path& folder) {

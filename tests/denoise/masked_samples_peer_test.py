@@ -25,7 +25,8 @@ ONE_MASK[:, SIZE // 2 :] = 0
 ONE_MASK[3, 2] = 0
 THRESHOLDS = {"thresholding": True, "dynamic_thresholding_ratio": 0.9, "sample_max_value": 50.0}
 DIFFUSION = {"ddpm": {}, "thresholds": THRESHOLDS, "v": {"prediction_type": "v_prediction"}, "flow": {"formulation": "flow"},
-             "edm": {"formulation": "edm", "sigma_data": 1.0}}  # fmt: skip
+             "edm": {"formulation": "edm", "sigma_data": 1.0},
+             "edm-v": {"formulation": "edm", "sigma_data": 1.0, "prediction_type": "v_prediction"}}  # fmt: skip
 
 
 def write_set(path, masks):
@@ -132,9 +133,9 @@ class MaskedSamples(unittest.TestCase):
         self.assertLessEqual(np.abs(drawn - wanted).max(), 1e-4 * np.abs(wanted).max())
         self.assertEqual(np.abs(drawn * ~valid.numpy()).max(), 0)
 
-    def assert_drawn_by_card(self, run, valid, given=False):
+    def assert_drawn_by_card(self, model, valid, given=False):
         """The program of the model's card holds every denoised image at 0 under the mask, and so what it draws."""
-        program = re.search(r"```python\n(.*?)```", (run / "model/README.md").read_text(), re.DOTALL)[1]
+        program = re.search(r"```python\n(.*?)```", (model / "README.md").read_text(), re.DOTALL)[1]
         kind = getattr(diffusers, re.search(r"from diffusers import (\w+)", program)[1])
         step, denoised = kind.step, []
 
@@ -146,7 +147,7 @@ class MaskedSamples(unittest.TestCase):
         names = {"valid": valid} if given else {}
         torch.manual_seed(3)
         with mock.patch.object(kind, "step", watched):
-            exec(program.replace("PATH OF THIS FOLDER", str(run / "model")), names)
+            exec(program.replace("PATH OF THIS FOLDER", str(model)), names)
         torch.testing.assert_close(names["valid"], valid)
         for image in (names["images"], *(image for image in denoised if image is not None)):
             self.assertLessEqual((image * ~valid).abs().max(), 3e-4)
@@ -168,7 +169,25 @@ class MaskedSamples(unittest.TestCase):
                 self.assert_drawn_by_loop(run, scheduler, 12, valid, "--spatial-size", "2x1", ranks=2)
                 folder = self.draw(run / "model", scheduler, 12)[1]
                 np.testing.assert_array_equal(folder, self.draw(run, scheduler, 12)[1])
-                self.assert_drawn_by_card(run, valid)
+                self.assert_drawn_by_card(run / "model", valid)
+
+    def test_the_card_of_any_scheduler_holds_the_mask(self):
+        path = write_set(WORK / "one.h5", ONE_MASK)
+        valid = torch.from_numpy(ONE_MASK == 1)[None, None]
+        self.assert_drawn_by_card(self.train("edm-v", path) / "model", valid)
+        for name in ("ddpm", "v"):
+            run = self.train(name, path)
+            own = diffusers.DDPMScheduler.from_pretrained(run / "model/scheduler")
+            for kind in ("EulerDiscrete", "HeunDiscrete", "KDPM2Discrete", "DPMSolverMultistep"):  # the last one's has -Infinity
+                with self.subTest(name, scheduler=kind):
+                    folder, output = WORK / f"{name}-{kind}", WORK / f"{name}-{kind}-exported"
+                    shutil.rmtree(folder, ignore_errors=True)
+                    shutil.copytree(run / "model", folder)
+                    getattr(diffusers, f"{kind}Scheduler").from_config(own.config).save_pretrained(folder / "scheduler")
+                    ddpm("checkpoint", "export", folder, "--output", output)
+                    file = "scheduler/scheduler_config.json"
+                    self.assertEqual((output / file).read_bytes(), (folder / file).read_bytes())
+                    self.assert_drawn_by_card(output, valid)
 
     def test_thresholding_takes_its_bound_from_valid_pixels(self):
         path = write_set(WORK / "one.h5", ONE_MASK)
@@ -189,7 +208,7 @@ class MaskedSamples(unittest.TestCase):
         self.assert_drawn_by_loop(run, "euler", 12, valid, "--condition", folder)
         self.assert_drawn_by_loop(run, "euler", 12, valid, "--condition", WORK / "each-source.h5")
         self.assertIn("whoever draws gives one", (run / "model/README.md").read_text())
-        self.assert_drawn_by_card(run, valid[:1], given=True)
+        self.assert_drawn_by_card(run / "model", valid[:1], given=True)
 
 
 if __name__ == "__main__":

@@ -215,6 +215,8 @@ class Card(unittest.TestCase):
         given = {"condition": "/condition"}
         cases = {
             "pipeline": {"images": WORK / "bytes.h5"},
+            "few": {"images": WORK / "bytes.h5", "diffusion": {"num_train_timesteps": 20}},  # as many steps as the card says
+            "few-floats": {"data": {"labels": ""}, "diffusion": {"num_train_timesteps": 20}},
             "floats": {"data": {"labels": ""}},
             "loop": {"data": {"labels": ""}, **edm},
             "given": {"data": {"labels": "", **given}, "model": {"in_channels": 5, "out_channels": 3}},
@@ -229,19 +231,19 @@ class Card(unittest.TestCase):
         for name, sections in cases.items():
             folder = self.trained(f"card-{name}", **{"images": WORK / "wide.h5", **sections}) / "model"
             program = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)[1]
-            program = program.replace("PATH OF THIS FOLDER", str(folder)).replace("batch_size=1", "batch_size=1, num_inference_steps=2")
+            program = program.replace("PATH OF THIS FOLDER", str(folder)).replace("(batch_size=1)", "(batch_size=1, num_inference_steps=2)")
             names = {"noisy_images": torch.randn(1, 3, 8, 16), "condition": torch.randn(1, 2, 8, 16),
                      "timesteps": torch.tensor([1]), "labels": torch.tensor([1]), "parameters": torch.randn(1, 2)}  # fmt: skip
             if "scale_model_input(noisy_images" in program:
                 names["t"] = diffusers.EDMEulerScheduler.from_pretrained(folder / "scheduler").timesteps[10]
-            self.assertEqual("DDPMPipeline.from_pretrained" in program, name == "pipeline")
+            self.assertEqual("DDPMPipeline.from_pretrained" in program, name in ("pipeline", "few"))
             sys.modules.pop("field_unet", None)
             sys.path.insert(0, str(folder))
             with self.subTest(name):
                 exec(program, names)
                 answer = next(names[key] for key in ("prediction", "mean", "images", "image") if key in names)
-                self.assertEqual(getattr(answer, "size", None) if name == "pipeline" else tuple(answer.shape),
-                                 (16, 8) if name == "pipeline" else (1, 3, 8, 16))  # fmt: skip
+                picture = name in ("pipeline", "few")
+                self.assertEqual(answer.size if picture else tuple(answer.shape), (16, 8) if picture else (1, 3, 8, 16))
             sys.path.remove(str(folder))
 
     def test_the_name_of_a_model_on_a_hub(self):
