@@ -44,9 +44,9 @@ class SigmaTable {
 
   [[nodiscard]] double lowest() const { return sigmas_.front(); }
 
-  /// Linear between timesteps.
+  /// Linear between timesteps, which may lie outside of the table where they are refused later.
   [[nodiscard]] double at(double t) const {
-    const auto low = std::min(static_cast<std::size_t>(t), sigmas_.size() - 1);
+    const auto low = static_cast<std::size_t>(std::clamp(t, 0.0, static_cast<double>(sigmas_.size() - 1)));
     const std::size_t high = std::min(low + 1, sigmas_.size() - 1);
     return sigmas_[low] + (sigmas_[high] - sigmas_[low]) * (t - static_cast<double>(low));
   }

@@ -21,7 +21,8 @@ int64_t name_seconds(const base::FileSystem& files, const base::Path& directory,
     if (!name.starts_with(kPrefix)) continue;
     int64_t earlier = 0;
     const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), earlier);
-    if (error == std::errc()) seconds = std::max(seconds, earlier + 1);
+    // A number of more digits sorts before these, and none of ours has them.
+    if (error == std::errc() && earlier < 9'999'999'999) seconds = std::max(seconds, earlier + 1);
   }
   return seconds;
 }
