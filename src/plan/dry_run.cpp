@@ -23,6 +23,7 @@
 #include "plan/plan_request.h"
 #include "plan/report.h"
 #include "run/placement.h"
+#include "run/post_hoc_average.h"
 #include "run/resume.h"
 #include "run/run_folder.h"
 #include "run/run_start.h"
@@ -195,6 +196,7 @@ void expect_weights(const train::Config& config, const run::Runtime& runtime, co
   if (checkpoint) {
     comm::agree(world, [&] {
       train::expect_images_of(*checkpoint, config, dataset, images);
+      run::expect_power_averages(run::PowerAverages::of(config.ema), *checkpoint);
       run::expect_restorable(denoise::model_tensors(unet), config.ema.count(), *checkpoint);
     });
   } else {

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -18,6 +19,15 @@ namespace {
 
 /// Above this, the profile of the sum is another one than what was asked for.
 constexpr double kGreatestError = 0.05;
+
+constexpr const char* kPowerAverages = "power_averages";
+
+/// "0.05, 0.1 behind 1 other average", or "none"
+std::string text_of(const PowerAverages& averages) {
+  if (averages.relative_lengths.empty()) return "none";
+  return fmt::format("{} behind {}", fmt::join(averages.relative_lengths, ", "),
+                     base::counted(static_cast<int64_t>(averages.first), "other average"));
+}
 
 /// A checkpoint and the updates that its averages have seen.
 struct Kept {
@@ -74,6 +84,24 @@ std::vector<double> shares_of(const std::vector<Kept>& snapshots, const PowerAve
 }
 
 }  // namespace
+
+PowerAverages PowerAverages::of(const optim::EmaConfig& ema) {
+  return {.relative_lengths = ema.enabled ? ema.relative_lengths : std::vector<double>{},
+          .first = ema.max_decay.size()};
+}
+
+void write_power_averages(const PowerAverages& averages, base::Json& state) {
+  state[kPowerAverages] = text_of(averages);
+}
+
+void expect_power_averages(const PowerAverages& averages, const checkpoint::Checkpoint& checkpoint) {
+  const base::Json& state = checkpoint.manifest.state;
+  const std::string wanted = text_of(averages);
+  const std::string held = state.value(kPowerAverages, wanted);
+  if (held == wanted) return;
+  throw base::OutputError("{}: its averages of relative lengths are {}; ema.relative_lengths wants {}",
+                          checkpoint.directory.string(), held, wanted);
+}
 
 void restore_average_of_length(std::span<const ModelTensor> model, double relative_length,
                                const PowerAverages& averages, checkpoint::CheckpointStore& store,

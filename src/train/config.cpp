@@ -313,16 +313,14 @@ denoise::RunModel read_run_model(const base::Path& file) {
   } catch (const base::ConfigError& error) {
     throw base::OutputError("{}: {}", file.string(), error.what());
   }
-  return {
-      .unet = config.model,
-      .scheduler = config.diffusion.scheduler,
-      .class_dropout = config.diffusion.class_dropout,
-      .condition_dropout = config.diffusion.condition_dropout,
-      .averages = config.ema.count(),
-      .power_averages = {.relative_lengths = config.ema.enabled ? config.ema.relative_lengths : std::vector<double>{},
-                         .first = config.ema.max_decay.size()},
-      .has_mean = config.diffusion.mean_model.has_value(),
-      .allow_tf32 = config.precision.allow_tf32};
+  return {.unet = config.model,
+          .scheduler = config.diffusion.scheduler,
+          .class_dropout = config.diffusion.class_dropout,
+          .condition_dropout = config.diffusion.condition_dropout,
+          .averages = config.ema.count(),
+          .power_averages = run::PowerAverages::of(config.ema),
+          .has_mean = config.diffusion.mean_model.has_value(),
+          .allow_tf32 = config.precision.allow_tf32};
 }
 
 }  // namespace ddpm::train

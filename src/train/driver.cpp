@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/counted.h"
+#include "comm/collectives.h"
+#include "run/post_hoc_average.h"
 #include "run/run_start.h"
 #include "train/run_end.h"
 
@@ -40,6 +42,7 @@ std::optional<checkpoint::Checkpoint> Driver::find() {
 }
 
 void Driver::load(const checkpoint::Checkpoint& checkpoint, engine::TrainingState& state) {
+  comm::agree(world_, [&] { run::expect_power_averages(run::PowerAverages::of(config_.ema), checkpoint); });
   resume_.load(checkpoint, state, store_, schema_, world_, runtime_.log);
 }
 

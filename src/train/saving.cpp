@@ -3,6 +3,7 @@
 #include "comm/collectives.h"
 #include "config/resolve.h"
 #include "engine/replicas.h"
+#include "run/post_hoc_average.h"
 
 namespace ddpm::train {
 
@@ -45,6 +46,7 @@ void Saving::save() {
       // Whoever waits for the end of the run (jobs/track.py) sees that no step follows.
       if (callback->ends_run()) request.state["ended"] = true;
     }
+    run::write_power_averages(run::PowerAverages::of(config_.ema), request.state);
   });
 }
 

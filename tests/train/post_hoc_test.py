@@ -100,6 +100,18 @@ class PostHoc(unittest.TestCase):
         wanted = flat(stored(run / "checkpoints" / f"step-{STEPS:08}", "ema.2/"))
         self.assertLess(np.linalg.norm(flat(load_file(file)) - wanted) / np.linalg.norm(wanted), 1e-6)
 
+    def test_a_run_does_not_go_on_with_averages_of_other_lengths(self):
+        run = self.train("of-lengths", LENGTHS)
+        ema = {"relative_lengths": LENGTHS[:1], "max_decay": [0.99, 0.999]}  # as many averages, under other numbers
+        other = write_config(WORK / "others.toml", WORK / "others", self.dataset, train={"steps": STEPS + 2}, ema=ema,
+                             checkpoint={"resume": str(run / "checkpoints" / f"step-{STEPS:08}")})  # fmt: skip
+        for options in ((), ("--dry-run",)):
+            process = ddpm("train", other, *options, check=False)
+            self.assertEqual(process.returncode, 4, process.stderr)
+            self.assertIn("its averages of relative lengths are 0.05, 0.1 behind 1 other average; ema.relative_lengths wants "
+                          "0.05 behind 2 other averages", process.stderr)  # fmt: skip
+        self.assertFalse((WORK / "others").exists())
+
     def test_what_cannot_be_made_is_refused(self):
         run = self.train("plain", [])
         for options, code, phrase in (
