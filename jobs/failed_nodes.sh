@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # batch.sh has set job and task
 # What jobs of Slurm do about nodes that fail; sourced by stages.sh after job.sh. docs/fault-tolerance.md has the rules.
 #
 # The job's log is the memory: `sbatch --output` names one file for all starts, to which each start appends a line with the
@@ -21,8 +21,8 @@ log_begin=$(($(wc -c <"$job_log") + 1))
 # Slurm takes the number of an array's last task alone for all of its tasks.
 this_job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-${SLURM_JOB_ID:-}}
 
-# After so many starts in a row that did not come to train, what ends them is no node: memory, say, or a limit of time. (Starts
-# that train and make no checkpoint are counted by the program.)
+# After so many starts in a row that failed before they came to train, what ends them is no node: memory, say. (Starts that train
+# and make no checkpoint are counted by the program.)
 readonly max_starts_in_vain=10
 
 # Seconds after which a busy controller is asked once more: a minute in all.
@@ -108,14 +108,17 @@ may_pass() {
   [ "$job_log" != /dev/null ] && ! grep -qE "^ddpm: error: .*($final_reasons)" < <(said_by_start)
 }
 
-# How many starts in a row, this one the last, ended before the program said that it trains. A start that was asked to stop, as
-# by the time limit, is none of them: what makes a dataset has kept what it had made.
+# How many starts of this job in a row, this one the last, failed before the program said that it trains. A start that was asked
+# to stop, as by the time limit, ends the row: what makes a dataset has kept what it had made. One that Slurm itself has ended is
+# no failure. Other jobs may write into the same log.
 starts_in_vain() {
-  awk '
-    / job [^ ]+ (\(task [^)]*\) )?on [^ ]+, start [0-9]+: / { starts++ }
-    /: stopped; back into the queue$/ { starts = 0 }
-    /^ddpm: (starting|resuming) / && !/^ddpm: resuming with / { starts = 0 }
-    END { print starts + 0 }' "$job_log"
+  awk -v own=" job $job$task on " '
+    / job [^ ]+ (\(task [^)]*\) )?on [^ ]+, start [0-9]+: / { is_own = index($0, own) }
+    !is_own { next }
+    /\(exit code [0-9]+\); back into the queue$/ { failed++ }
+    /: stopped; back into the queue$/ { failed = 0 }
+    /^ddpm: (starting|resuming) / && !/^ddpm: resuming with / { failed = 0 }
+    END { print failed + 1 }' "$job_log"
 }
 
 # The node on which this start has lost a rank, if that is known: the one whose rank hangs, or whose device or adapter has
@@ -151,8 +154,8 @@ node_of_lost_rank() {
 # slurmd has started anew since. Several at once are the work of an administrator, and none of them is named.
 nodes_lost_before() {
   local line began nodes found
-  line=$(awk '
-    / job [^ ]+ (\(task [^)]*\) )?on [^ ]+, start [0-9]+: / { last = $0; sub(/, start [0-9]+: .*/, "", last); gsub(/: job .* on /, " ", last) }
+  line=$(awk -v own=" job $job$task on " '
+    index($0, own) && / on [^ ]+, start [0-9]+: / { last = $0; sub(/, start [0-9]+: .*/, "", last); gsub(/: job .* on /, " ", last) }
     /: .*back into the queue$/ { last = "" }
     END { print last }' "$job_log")
   [ -n "$line" ] || return 0
@@ -241,6 +244,14 @@ slurm_failure() {
   case $(value_in JobState "$facts") in
     RUNNING | '') ;;
     *) return ;;
+  esac
+  # Another job is to have its nodes: SIGTERM comes first, where the partition gives jobs time to end (GraceTime).
+  case $1:$(value_in PreemptTime "$facts") in
+    *: | *:None) ;;
+    15:* | 143:*)
+      printf 'preempted'
+      return
+      ;;
   esac
   if [ "$(starts_in_vain)" -ge "$max_starts_in_vain" ]; then
     printf '%d starts in a row ended before %s: not once more\n' "$max_starts_in_vain" "$2" >&2

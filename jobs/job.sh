@@ -79,6 +79,8 @@ case ${DDPM_LAUNCHER:-$launcher} in
     export SRUN_CPUS_PER_TASK=$cpus
     # Without it ranks leave MPI_Init before others can receive messages, and now and then one crashes: docs/slurm.md.
     export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
+    # What srun itself fails at may pass; 1, its usual code for that, is one that the program has, too.
+    export SLURM_EXIT_ERROR=${SLURM_EXIT_ERROR:-253}
     on_all_ranks+=(srun ${DDPM_SRUN_MPI:+"--mpi=$DDPM_SRUN_MPI"} --kill-on-bad-exit=1)
     ;;
   mpirun)
@@ -111,6 +113,13 @@ keep_signals() {
   trap 'stopped_by=TERM' TERM
 }
 
+# Has the ranks that the launcher $pid starts save. For a moment that process is a copy of this shell, which would swallow the
+# signal.
+pass_on() {
+  while cmp -s "/proc/$$/cmdline" "/proc/$pid/cmdline"; do sleep 0.1; done
+  tell_ranks USR1 || true # the launcher may have ended in this moment
+}
+
 # Runs the command and passes USR1 on to it, which the launchers pass on to the ranks; for TERM as well, since TERM itself
 # leaves too little time to save. Returns the command's exit code. Where `stopped_by` is set already, the command is not
 # started: 75.
@@ -119,9 +128,9 @@ until_signalled() {
   [ -z "${stopped_by:=}" ] || return 75
   "$@" &
   pid=$!
-  # The launcher may have ended in this moment.
-  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1; tell_ranks USR1 || true' USR1
-  trap 'stopped_by=TERM; tell_ranks USR1 || true' TERM
+  trap '[ "$stopped_by" = TERM ] || stopped_by=USR1; pass_on' USR1
+  trap 'stopped_by=TERM; pass_on' TERM
+  [ -z "$stopped_by" ] || pass_on # it came before these traps
   # A signal ends wait early, with a code of its own.
   while kill -0 "$pid" 2>/dev/null; do
     code=0

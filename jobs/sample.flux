@@ -15,6 +15,10 @@
 # flux: --time-limit=30m
 # flux: --output=ddpm-sample-{{id}}.log
 set -euo pipefail
+# Signals that come before the ranks have started are kept.
+stopped_by=
+trap '[ "$stopped_by" = TERM ] || stopped_by=USR1' USR1
+trap 'stopped_by=TERM' TERM
 ranks_per_node=${DDPM_RANKS_PER_NODE:-4} cpus_per_rank=${DDPM_CPUS_PER_RANK:-1}
 
 # module load openmpi hdf5 ddpm

@@ -34,13 +34,16 @@ finish() {
   exit "$1"
 }
 
+# Whether the job may come back once more.
+may_return() { [ "$restarts" -lt "$max_restarts" ]; }
+
 # Has the job come back because of $1, with the stage and the arguments that follow. Returns where it does not.
 go_back() {
-  if [ "$restarts" -ge "$max_restarts" ]; then
+  if ! may_return; then
     printf 'restarted %d times already (DDPM_MAX_RESTARTS): not once more\n' "$restarts" >&2
     return
   fi
-  printf '%s: %s; back into the queue\n' "$(date '+%F %T')" "$1"
+  printf '%s: %s; back into the queue\n' "$(date '+%F %T')" "$1" >&2
   if DDPM_RESTARTS=$((restarts + 1)) "${batch}_again" "${@:2}"; then
     exit 0 # a job of its own continues
   fi
@@ -59,13 +62,13 @@ why_again() {
   esac
 }
 
-# Says in the log that this start begins, of stage $1 with the arguments that follow; or has the job come back at once, for
+# Says in the log, which is the file of stderr, that this start begins, of stage $1 with the arguments that follow; or has the job come back at once, for
 # another node.
 begin_start() {
   local why=''
   [ "$restarts" -eq 0 ] || why=$("${batch}_unwanted_node")
-  [ -z "$why" ] || [ "$restarts" -ge "$max_restarts" ] || go_back "$why" "$@"
-  printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${*:2}"
+  [ -z "$why" ] || ! may_return || go_back "$why" "$@"
+  printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${*:2}" >&2
 }
 
 # Has the job come back with stage $3 and the arguments that follow, where exit code $1 of a start that ended before $2 says so;
@@ -85,7 +88,7 @@ until_complete() {
   shift 2
   [ -z "$job" ] || begin_start "$stage" "$@"
   until_signalled "${on_all_ranks[@]}" "${subcommand[@]}" "$@" || code=$?
-  if [ "$code" -ne 0 ] && [ "$stopped_by" = USR1 ]; then
+  if [ -n "$job" ] && [ "$code" -ne 0 ] && [ "$stopped_by" = USR1 ]; then
     go_back stopped "$stage" "$@" # whatever the launcher makes of ranks that USR1 has ended
   elif [ -n "$job" ]; then
     end_start "$code" 'the set was whole' "$stage" "$@"
@@ -119,6 +122,7 @@ sample() {
   # Other outputs begin anew when they are interrupted.
   trap '' USR1
   trap - TERM
+  [ "$stopped_by" != TERM ] || finish 75
   "${on_all_ranks[@]}" sample "$@" || code=$?
   finish "$code"
 }

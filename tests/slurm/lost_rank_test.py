@@ -3,41 +3,11 @@ out, and after which exit codes a training goes back into the queue: with stand-
 with a real Slurm.)"""
 
 import datetime
-import os
-import pathlib
 import re
-import subprocess
-import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ["DDPM_SOURCE_DIR"])
-# scontrol, as far as the script asks: lists of nodes, the job, nodes, and a requeue. A list is written in full, not as node[1-3].
-# A question that $HERE/refused-WORD names is refused as often as that file says; $HERE/meanwhile is done with a question about the job.
-SCONTROL = """#!/bin/bash
-echo "$*" >>"$HERE/asked"
-for refused in "$HERE"/refused-*; do
-  [ -e "$refused" ] && [[ $* == *"${refused##*-}"* ]] || continue
-  left=$(cat "$refused")
-  [ "$left" -gt 0 ] || continue
-  echo $((left - 1)) >"$refused"
-  echo "slurm_load_jobs error: Unable to contact slurm controller" >&2
-  exit 1
-done
-case "$*" in
-  "show hostnames"*) tr , '\\n' <<<"$3" ;;
-  "show hostlistsorted"*) tr , '\\n' <<<"$3" | sort | paste -sd, ;;
-  *"show job"*)
-    [ ! -e "$HERE/meanwhile" ] || . "$HERE/meanwhile"
-    echo "JobId=$4 JobState=${STATE-RUNNING} ExcNodeList=${EXCLUDED:-(null)} Comment="
-    ;;
-  *"show node"*)
-    if [ "$SLURM_TIME_FORMAT" = standard ]; then cat "$HERE/nodes"; else sed 's/SlurmdStartTime=.*/SlurmdStartTime=09:00/' "$HERE/nodes"; fi
-    ;;
-  requeue*) touch "$HERE/requeued" && kill -TERM "$(cat "$HERE/pid")" ;;
-  update*) ;;
-esac
-"""
-COMMON = 'set -euo pipefail; die() { echo "$1"; exit 2; }'  # what train.sbatch has when it sources the script
+from stand_in_case import COMMON, SOURCE, StandInCase, failed_start
+
 SRUN_KILLS_THE_OTHERS = """srun: error: node2: task 1: Killed
 srun: Terminating StepId=1.0
 slurmstepd: error: *** STEP 1.0 ON node1 CANCELLED AT 2026-11-27T12:00:00 ***
@@ -114,35 +84,7 @@ FINAL_FILE_ERRORS = ["No space left on device", "Disk quota exceeded", "Permissi
 OF_HDF5 = "set.h5: cannot read: file read failed: time = Mon, filename = 'set.h5', errno = 5, error message = 'Input/output error', buf = 0x1"
 
 
-class FailedNodes(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.here = pathlib.Path(folder.name)
-        self.log = self.here / "log"
-        self.log.touch()
-        self.usable(*(f"node{i} idle" for i in range(1, 6)))
-        self.script("scontrol", SCONTROL)
-
-    def script(self, name, text):
-        (self.here / name).write_text(text)
-        (self.here / name).chmod(0o755)
-
-    def usable(self, *lines):
-        self.script("sinfo", "#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in lines))
-
-    def call(self, commands, **variables):
-        """What commands print to stdout, after the script was sourced. Its stderr is the job's log, as under Slurm."""
-        environment = {
-            "PATH": f"{self.here}:/usr/bin:/bin", "HERE": str(self.here), "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node1,node2",
-            "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "all", **variables,
-        }  # fmt: skip
-        script = f"{COMMON}; . '{SOURCE}/jobs/failed_nodes.sh'; {commands}"
-        with self.log.open("a") as log:
-            done = subprocess.run(["bash", "-c", script], env=environment, stdout=subprocess.PIPE, stderr=log, text=True, timeout=20, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + self.log.read_text())
-        return done.stdout.strip()
-
+class FailedNodes(StandInCase):
     def exclusions(self, now="", **variables):
         return self.call(f"exclusions '{now}'", **variables)
 
@@ -157,39 +99,6 @@ class FailedNodes(unittest.TestCase):
             with self.subTest(name):
                 (self.here / "said").write_text(said)
                 self.assertEqual(self.call('cat "$HERE/said" >&2; node_of_lost_rank'), node)
-
-    def train(self, code, said, to_log=True, before="", **variables):
-        return self.job("train", ("my.toml",), code, said, to_log, before, **variables)
-
-    def job(self, stage, words, code, said, to_log=True, before="", **variables):
-        """A job whose program says something and ends with a code, and whose log had something before. Returns the job's own code and
-        whether it was put back."""
-        self.script("srun", '#!/bin/sh\ncat "$HERE/said" >&2\nexit "$CODE"\n')
-        self.script("ddpm", "#!/bin/sh\n")
-        self.script("sleep", "#!/bin/sh\nexec /usr/bin/sleep 0.01\n")
-        environment = {
-            "PATH": f"{self.here}:/usr/bin:/bin", "HERE": str(self.here), "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node1,node2",
-            "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_PARTITION": "all", "DDPM_JOBS": str(SOURCE / "jobs"), "DDPM": str(self.here / "ddpm"),
-            "CODE": str(code), **variables,
-        }  # fmt: skip
-        (self.here / "said").write_text(said)
-        for left in ("requeued", "asked", "pid"):
-            (self.here / left).unlink(missing_ok=True)
-        self.log.write_text(before)
-        with self.log.open("a") if to_log else open(os.devnull, "a") as log:
-            job = subprocess.Popen(["bash", SOURCE / f"jobs/{stage}.sbatch", *words], env=environment, stdout=log, stderr=log)
-            (self.here / "pid").write_text(str(job.pid))
-            self.addCleanup(job.kill)
-            return job.wait(timeout=20), (self.here / "requeued").exists()
-
-    def asked(self, word):
-        return sum(word in line for line in (self.here / "asked").read_text().splitlines())
-
-    def refuse(self, **times):
-        for old in self.here.glob("refused-*"):
-            old.unlink()
-        for word, count in times.items():
-            (self.here / f"refused-{word}").write_text(str(count))
 
     def test_a_training_goes_back_after_what_may_pass(self):
         late = "ddpm: error: rank 0 on node1: rank 1 on node2 is late: 9 s in forward at step 5; fault.step_timeout_s = 9\n"
@@ -236,10 +145,9 @@ class FailedNodes(unittest.TestCase):
         self.expect_back(alone, SLURM_JOB_NODELIST="node2", SLURM_JOB_NUM_NODES="1")
 
     def test_starts_that_lose_their_files_are_counted(self):
-        start = "2026-11-30 05:00:00: job 7 on node1,node2, start 1: my.toml\n"
         passing = f"ddpm: error: rank 1 on node2: /scratch/set: cannot read: {PASSING_FILE_ERRORS[0]}\n"
         for starts, ended in ((8, (75, True)), (9, (3, False))):
-            self.assertEqual(self.train(3, passing, before=starts * start), ended, self.log.read_text())
+            self.assertEqual(self.train(3, passing, before=starts * failed_start("my.toml")), ended, self.log.read_text())
         self.assertEqual(self.train(3, passing, DDPM_MAX_RESTARTS="1", SLURM_RESTART_COUNT="1"), (3, False), self.log.read_text())
 
     def test_hours_may_begin_with_a_zero(self):
@@ -260,7 +168,7 @@ class FailedNodes(unittest.TestCase):
         self.assertEqual(self.train(9, "", to_log=False), (75, True))
 
     def test_starts_that_never_come_to_train_end_after_some(self):
-        start = "2026-11-30 05:00:00: job 7 on node1,node2, start 1: my.toml\n"
+        start = failed_start("my.toml")
         resumed = "ddpm: resuming run: 10 parameters, 20 images, steps 3 to 99\n"
         for before, said, again in (
             (8 * start, "", True), (9 * start, "", False), (9 * start, "ddpm: resuming with parallel.zero_stage = 1 (was 0)\n", False),
@@ -275,14 +183,14 @@ class FailedNodes(unittest.TestCase):
         made = str(self.here / "set")
         rows = (("prepare", ("photos", "--output", made)), ("sample", ("--model", "run", "--output", made, "--format", "dataset")))
         for stage, words in rows:
-            start = f"2026-11-30 05:00:00: job 7 on node1,node2, start 1: {' '.join(words)}\n"
+            start = failed_start(" ".join(words))
             stopped = start + "2026-11-30 06:00:00: stopped; back into the queue\n"
             for code, said, before, ended in (
                 (137, killed, "", 75), (5, f"ddpm: error: {PASSING[0]}\n", "", 75), (5, f"ddpm: error: {FINAL[1]}\n", "", 5),
                 (3, f"ddpm: error: {made}: cannot read: {PASSING_FILE_ERRORS[0]}\n", "", 75), (0, "", "", 0), (2, "", "", 2), (6, "", "", 6),
                 (137, killed, 8 * start, 75), (137, killed, 9 * start, 137), (137, killed, 9 * stopped, 75),
             ):  # fmt: skip
-                with self.subTest(stage=stage, code=code, before=before.count("start")):
+                with self.subTest(stage=stage, code=code, before=before.count(" start ")):
                     self.assertEqual(self.job(stage, words, code, said, before=before), (ended, ended == 75), self.log.read_text())
                     self.assertIn(f"start 1: {' '.join(words)}", self.log.read_text())
                     bounded = "10 starts in a row ended before the set was whole: not once more" in self.log.read_text()
