@@ -177,9 +177,9 @@ read_bundle() {
 
 # Unpacks the bundle $1 into the folder $2 and compares all files with their sums.
 unpack_bundle() {
-  local file=$1 folder=$2 damaged
-  tar --extract --no-same-owner --file "$file" --directory "$folder" 2>/dev/null ||
-    fail "$file is damaged: it does not unpack; compare it with $file.sha256."
+  local file=$1 folder=$2 damaged said
+  said=$(tar --extract --no-same-owner --file "$file" --directory "$folder" 2>&1) ||
+    fail "$file does not unpack: ${said%%$'\n'*}; where nothing else is amiss, compare it with $file.sha256."
   if ! damaged=$(cd "$folder" && sha256sum --check --quiet --strict SHA256SUMS 2>/dev/null); then
     fail "$file is damaged: ${damaged:+${damaged%%:*} }does not have the sum that it was packed with; compare it with $file.sha256."
   fi
@@ -219,7 +219,7 @@ install_bundle() {
   say "Bundle"
   note "made with ${asked[*]} at commit $(bundle_value commit <<<"$facts")"
   mkdir -p "$cache" || fail "the cache folder $cache cannot be made; name another with DDPM_CACHE=DIR."
-  check_room "$cache" "The unpacked bundle" 2
+  check_room "$cache" "The unpacked bundle" $((($(stat --dereference --format=%s "$file") >> 30) + 1))
   temporary=$(mktemp -d "$cache/.bundle.XXXXXX")
   unpack_bundle "$file" "$temporary"
   install_from "$temporary"

@@ -219,6 +219,9 @@ install_cuda() {
     return
   fi
   lock_cache "$cache"
+  if [ -e "$cuda/.whole" ]; then
+    return  # the run that was waited for has done it
+  fi
   check_room "$cache" CUDA 6
   mapfile -t needs < <(needs_of_torch <"$(echo "$site"/torch-*.dist-info/METADATA)")
   note "installing ${needs[*]} ${nvcc_wheels[*]} from ${from_bundle:-PyPI} into $site/nvidia (2 GB)"
@@ -244,6 +247,9 @@ fetch_files() {
     return
   fi
   lock_cache "$cache"
+  if [ -d "$final" ]; then
+    return  # the run that was waited for has done it
+  fi
   rm -rf "$final" "$incoming"
   if [ -e "$installed/$end" ]; then
     note "using $installed"
