@@ -1,13 +1,27 @@
 # The CUDA part, libddpm_cuda.so: include() after LibTorch. Reads DDPM_CUDA and sets DDPM_WITH_CUDA:
 #
-#   AUTO   on where nvcc, LibTorch's CUDA libraries and NCCL are found
-#   ON     an error where one of them is missing
+#   AUTO   on where nvcc, LibTorch's CUDA libraries and NCCL are found, and nvcc has the major version of LibTorch's CUDA
+#   ON     an error where one of them is missing, or nvcc has another version
 #   OFF    not looked for
 #
 # Imported targets: ddpm::torch_cuda (libtorch_cuda, libc10_cuda, the CUDA runtime), ddpm::nccl.
 # Building needs a toolkit and the LibTorch wheel; running also needs the libraries that libtorch_cuda opens (cuDNN, cuFile,
 # cuSPARSELt, NVSHMEM), which the linker is told not to look for. Nothing here needs a GPU.
 set(DDPM_WITH_CUDA OFF)
+
+# Sets _ddpm_cuda_of_torch and _ddpm_cuda_of_nvcc to the versions of CUDA that LibTorch's wheel and nvcc name; empty: none is named.
+function(_ddpm_cuda_versions)
+  set(text "")
+  if(EXISTS "${DDPM_TORCH_DIR}/version.py")
+    file(STRINGS "${DDPM_TORCH_DIR}/version.py" text REGEX "^cuda[ :=]")
+  endif()
+  string(REGEX MATCH "[0-9]+\\.[0-9]+" of_torch "${text}")
+  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --version OUTPUT_VARIABLE text ERROR_QUIET)
+  string(REGEX MATCH "release [0-9]+\\.[0-9]+" of_nvcc "${text}")
+  string(REPLACE "release " "" of_nvcc "${of_nvcc}")
+  set(_ddpm_cuda_of_torch "${of_torch}" PARENT_SCOPE)
+  set(_ddpm_cuda_of_nvcc "${of_nvcc}" PARENT_SCOPE)
+endfunction()
 
 # Sets DDPM_CUDA_MISSING to what is missing, and the paths of what was found.
 macro(_ddpm_find_cuda)
@@ -37,6 +51,14 @@ macro(_ddpm_find_cuda)
     set(DDPM_CUDA_MISSING "no libtorch_cuda.so in ${DDPM_TORCH_DIR}/lib")
   elseif(NOT DDPM_NCCL_INCLUDE_DIR OR NOT DDPM_NCCL_LIBRARY)
     set(DDPM_CUDA_MISSING "no NCCL: set NCCL_ROOT_DIR, or run modules/setup.sh --cuda")
+  else()
+    _ddpm_cuda_versions()
+    string(REGEX REPLACE "\\..*" "" _ddpm_cuda_wanted "${_ddpm_cuda_of_torch}")
+    string(REGEX REPLACE "\\..*" "" _ddpm_cuda_found "${_ddpm_cuda_of_nvcc}")
+    if(_ddpm_cuda_wanted AND _ddpm_cuda_found AND NOT _ddpm_cuda_wanted EQUAL _ddpm_cuda_found)
+      set(DDPM_CUDA_MISSING
+          "nvcc ${_ddpm_cuda_of_nvcc} alone, while LibTorch was built with CUDA ${_ddpm_cuda_of_torch}: load CUDA ${_ddpm_cuda_wanted}, or set CUDACXX")
+    endif()
   endif()
 endmacro()
 
