@@ -6,6 +6,7 @@ temperature is a Gaussian random field whose power falls with the third power of
 is warm, and has details of its own. Both are periodic.
 """
 
+import os
 import sys
 
 import numpy as np
@@ -32,7 +33,10 @@ def main(part, path):
     humidity = 8.0 * np.exp(0.4 * first + 0.2 * second)
     images = np.stack([temperature, humidity], axis=-1).astype(np.float32)
     blocks = images.reshape(-1, SIZE // COARSE, COARSE, SIZE // COARSE, COARSE, 2)
-    np.savez(path, images=images, condition=blocks.mean(axis=(2, 4), dtype=np.float64).astype(np.float32))
+    partial = path + ".partial"  # what is interrupted leaves no half file of that name
+    with open(partial, "wb") as file:
+        np.savez(file, images=images, condition=blocks.mean(axis=(2, 4), dtype=np.float64).astype(np.float32))
+    os.replace(partial, path)
 
 
 main(*sys.argv[1:])
