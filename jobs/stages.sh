@@ -62,8 +62,8 @@ why_again() {
   esac
 }
 
-# Says in the log, which is the file of stderr, that this start begins, of stage $1 with the arguments that follow; or has the job come back at once, for
-# another node.
+# Says in the log, which is the file of stderr, that this start begins, of stage $1 with the arguments that follow; or has the
+# job come back at once, for another node.
 begin_start() {
   local why=''
   [ "$restarts" -eq 0 ] || why=$("${batch}_unwanted_node")
