@@ -18,12 +18,12 @@ void RunLogs::begin(const Start& start, const config::Schema& configuration) {
   }
   if (start.tensorboard || files_.exists(run_.events())) {
     events_.emplace(files_, run_.events(), start.host, start.step + 1, base::unix_seconds);
+    events_->write_configuration(hyperparameters_of(configuration), run_.path().filename().string(),
+                                 configuration_markdown(configuration));
   }
   // A log that is switched off now has been cut back to this start's first step, and gets nothing of its steps.
   if (!start.csv) table_.reset();
-  if (!start.tensorboard) return events_.reset();
-  events_->write_configuration(hyperparameters_of(configuration), run_.path().filename().string(),
-                               configuration_markdown(configuration));
+  if (!start.tensorboard) events_.reset();
 }
 
 void RunLogs::write(const observe::StepMetrics& metrics, std::span<const observe::Picture> pictures) {
