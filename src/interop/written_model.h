@@ -12,16 +12,12 @@
 
 #include "base/json.h"
 #include "interop/model_card.h"
+#include "interop/written_scheduler.h"
 
 namespace ddpm::nn {
 class UNet2D;
 struct UNet2DConfig;
 }  // namespace ddpm::nn
-namespace ddpm::diffusion {
-struct SchedulerConfig;
-enum class Formulation : uint8_t;
-enum class PredictionType : uint8_t;
-}  // namespace ddpm::diffusion
 
 namespace ddpm::interop {
 
@@ -30,20 +26,6 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 
 /// The model's own weights, for WrittenModel::weights.
 std::vector<NamedTensor> weights_of(const nn::UNet2D& unet);
-
-/// The file scheduler/scheduler_config.json, and what the other files say of it.
-struct WrittenScheduler {
-  diffusion::Formulation formulation;
-  std::string class_name;  ///< name of its class in diffusers: "DDPMScheduler"
-  std::string text;
-  diffusion::PredictionType prediction;
-  int64_t timesteps;
-
-  /// What a model that was trained here has.
-  WrittenScheduler(const diffusion::SchedulerConfig& config);  // NOLINT(google-explicit-constructor)
-  /// A file that was read as `config`, and is written as it is.
-  WrittenScheduler(const diffusion::SchedulerConfig& config, std::string name, std::string content);
-};
 
 /// Where the regression lies that a model was trained with.
 inline constexpr const char* kMeanFolder = "mean_model";

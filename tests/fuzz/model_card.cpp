@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const nn::UNet2DConfig unet;
   const base::Json normalization = base::Json::object();
   const interop::WrittenModel model{.unet = unet,
-                                    .scheduler = {diffusion::Formulation::ddpm, "DDPMScheduler", ""},
+                                    .scheduler = diffusion::SchedulerConfig(),
                                     .weights = {},
                                     .normalization = normalization,
                                     .card = card};
