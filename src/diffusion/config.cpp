@@ -11,6 +11,7 @@
 #include "base/named.h"
 #include "config/resolve.h"
 #include "config/value.h"
+#include "diffusion/betas.h"
 
 namespace ddpm::diffusion {
 namespace {
@@ -264,6 +265,37 @@ std::vector<std::string> changed_network_keys(const SchedulerConfig& base, const
   return changed;
 }
 
+namespace {
+
+/// Samplers divide by the noise of the first timestep, which is none where float32 loses its β beside 1.
+void expect_noise(const SchedulerConfig& c, const std::string& where) {
+  if (c.formulation != Formulation::ddpm) return;
+  const bool lost = !(1.0F - unscaled_beta(c, 0) < 1.0F);
+  if (!lost && !(c.rescale_betas_zero_snr && !(1.0F - betas_of(c).front() < 1.0F))) return;
+  const bool trained = !c.trained_betas.empty();
+  throw base::ConfigError(
+      "{}{} = {} leaves the first timestep without noise in float32, and samplers divide by it; wanted: 1e-6 or more",
+      where, trained ? "trained_betas[0]" : "beta_start", trained ? c.trained_betas.front() : c.beta_start);
+}
+
+/// Where a sample holds no signal, predicting the noise says nothing about the image: the first step of sampling
+/// divides by zero.
+void expect_signal(const SchedulerConfig& c) {
+  if (c.formulation != Formulation::ddpm || c.prediction_type != PredictionType::epsilon) return;
+  if (alphas_cumprod_of(betas_of(c)).back() > 0.0F) return;
+  std::string cause = fmt::format("beta_end = {}, with num_train_timesteps = {},", c.beta_end, c.num_train_timesteps);
+  if (!c.trained_betas.empty()) {
+    cause = fmt::format("trained_betas[{}] = {}", c.trained_betas.size() - 1, c.trained_betas.back());
+  }
+  if (c.rescale_betas_zero_snr) cause = "rescale_betas_zero_snr";
+  throw base::ConfigError(
+      "diffusion.{} leaves no signal at the last timestep, and cannot be used with diffusion.prediction_type = "
+      "\"epsilon\"; v_prediction and sample work",
+      cause);
+}
+
+}  // namespace
+
 void validate(const SchedulerConfig& c, const std::string& where) {
   const auto betas = static_cast<int64_t>(c.trained_betas.size());
   if (betas != 0 && betas != c.num_train_timesteps) {
@@ -293,6 +325,7 @@ void validate(const SchedulerConfig& c, const std::string& where) {
         "v_prediction for its negative",
         where);
   }
+  expect_noise(c, where);
 }
 
 void validate(const DiffusionConfig& c) {
@@ -312,20 +345,7 @@ void validate(const DiffusionConfig& c) {
         "wanted: 0",
         c.condition_dropout);
   }
-  // Where a sample holds no signal, predicting the noise says nothing about the image: the first step of sampling
-  // divides by zero.
-  if (c.scheduler.rescale_betas_zero_snr && c.scheduler.prediction_type == PredictionType::epsilon) {
-    throw base::ConfigError(
-        "diffusion.rescale_betas_zero_snr cannot be used with "
-        "diffusion.prediction_type = \"epsilon\"; v_prediction and sample work");
-  }
-  const std::vector<double>& betas = c.scheduler.trained_betas;
-  if (!betas.empty() && betas.back() == 1.0 && c.scheduler.prediction_type == PredictionType::epsilon) {
-    throw base::ConfigError(
-        "diffusion.trained_betas[{}] = 1 leaves no signal, and cannot be used with diffusion.prediction_type = "
-        "\"epsilon\"; v_prediction and sample work",
-        betas.size() - 1);
-  }
+  expect_signal(c.scheduler);
 }
 
 }  // namespace ddpm::diffusion

@@ -12,12 +12,12 @@ namespace {
 
 class DdimSampler : public Sampler {
  public:
-  DdimSampler(const SchedulerConfig& config, const std::vector<int64_t>& visited, double eta)
+  DdimSampler(const NoiseSchedule& schedule, const std::vector<int64_t>& visited, double eta, int64_t stride)
       : Sampler({visited.begin(), visited.end()}),
-        schedule_(config),
+        schedule_(schedule),
         visited_(visited),
         eta_(static_cast<float>(eta)),
-        stride_(config.num_train_timesteps / static_cast<int64_t>(visited.size())) {}
+        stride_(stride) {}
 
   [[nodiscard]] bool needs_noise(std::size_t) const override { return eta_ > 0.0F; }
 
@@ -57,7 +57,11 @@ class DdimSampler : public Sampler {
 }  // namespace
 
 std::unique_ptr<Sampler> make_ddim_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
-  return std::make_unique<DdimSampler>(config, spaced_timesteps(config, options.steps), options.eta);
+  const NoiseSchedule schedule(config);
+  const std::vector<int64_t> spaced = spaced_timesteps(config, options.steps);
+  const int64_t stride = config.num_train_timesteps / options.steps;
+  const auto next = [&](std::size_t i) { return spaced[i] - stride; };
+  return std::make_unique<DdimSampler>(schedule, without_empty_steps(schedule, spaced, next), options.eta, stride);
 }
 
 }  // namespace ddpm::diffusion

@@ -13,8 +13,8 @@ namespace {
 
 class DdpmSampler : public Sampler {
  public:
-  DdpmSampler(const SchedulerConfig& config, const std::vector<int64_t>& visited)
-      : Sampler({visited.begin(), visited.end()}), schedule_(config), visited_(visited) {}
+  DdpmSampler(const NoiseSchedule& schedule, const std::vector<int64_t>& visited)
+      : Sampler({visited.begin(), visited.end()}), schedule_(schedule), visited_(visited) {}
 
   // Only timestep 0 leads to the clean image without noise, as in diffusers, even where a spacing stops above 0.
   [[nodiscard]] bool needs_noise(std::size_t index) const override { return visited_[index] > 0; }
@@ -60,7 +60,10 @@ class DdpmSampler : public Sampler {
 }  // namespace
 
 std::unique_ptr<Sampler> make_ddpm_sampler(const SchedulerConfig& config, const SamplerOptions& options) {
-  return std::make_unique<DdpmSampler>(config, spaced_timesteps(config, options.steps));
+  const NoiseSchedule schedule(config);
+  const std::vector<int64_t> spaced = spaced_timesteps(config, options.steps);
+  const auto next = [&](std::size_t i) { return i + 1 < spaced.size() ? spaced[i + 1] : int64_t{-1}; };
+  return std::make_unique<DdpmSampler>(schedule, without_empty_steps(schedule, spaced, next));
 }
 
 }  // namespace ddpm::diffusion

@@ -77,6 +77,14 @@ at::Tensor dynamic_threshold(const SchedulerConfig& c, const at::Tensor& image, 
 
 }  // namespace
 
+std::vector<int64_t> without_empty_steps(const NoiseSchedule& schedule, std::vector<int64_t> visited,
+                                         const std::function<int64_t(std::size_t i)>& next) {
+  std::size_t first = 0;
+  while (first + 1 < visited.size() && next(first) >= 0 && schedule.alpha_cumprod(next(first)) == 0.0F) ++first;
+  visited.erase(visited.begin(), visited.begin() + static_cast<std::ptrdiff_t>(first));
+  return visited;
+}
+
 double falling_number(double first, double stride, int64_t i) {
   const double difference = first - (first - stride);
   return first - static_cast<double>(i) * difference;

@@ -2,7 +2,9 @@
 // noise. Internal to diffusion.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,6 +32,12 @@ struct NoiseLevel {
   [[nodiscard]] float signal() const;  ///< √ᾱ
   [[nodiscard]] float noise() const;   ///< √(1 - ᾱ)
 };
+
+/// `visited` without its first timesteps from which a step leads to one that holds no signal, either: such a step leads
+/// nowhere, and divides by it. `next` is the timestep that a step from visited[i] leads to, below 0 for the clean
+/// image.
+std::vector<int64_t> without_empty_steps(const NoiseSchedule& schedule, std::vector<int64_t> visited,
+                                         const std::function<int64_t(std::size_t i)>& next);
 
 /// The clean image that `output` predicts of `sample` at `level`: scalings() of formulation.h at α = √ᾱ and σ = √(1 -
 /// ᾱ), in the order of diffusers' operations, so that bits are diffusers'.

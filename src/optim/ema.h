@@ -27,8 +27,8 @@ void describe(config::Section& section, EmaConfig& c);
 /// Throws base::ConfigError when max_decay is empty, and for two relative lengths that differ by less than 1 %.
 void validate(const EmaConfig& c);
 
-/// Decay of average `index` after optimizer update `applied_step` (1 for the first): 0 for the first, which copies the
-/// weights, then min(1 - (1 + (applied_step - 1) / inv_gamma)^-power, max_decay); of a power function
+/// Decay of average `index` after optimizer update `applied_step` (1 for the first): 0 for the first, which takes the
+/// weights but for rounding, then min(1 - (1 + (applied_step - 1) / inv_gamma)^-power, max_decay); of a power function
 /// (1 - 1 / applied_step)^(gamma + 1), with the gamma of its relative length.
 double ema_decay(const EmaConfig& config, std::size_t index, int64_t applied_step);
 

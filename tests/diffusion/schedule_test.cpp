@@ -2,6 +2,7 @@
 #include "diffusion/schedule.h"
 
 #include <cmath>
+#include <utility>
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
@@ -69,6 +70,22 @@ TEST(Schedule, ZeroTerminalSnrEndsWithPureNoise) {
   const NoiseSchedule schedule(config);
   EXPECT_EQ(schedule.alpha_cumprod(999), 0.0F);
   EXPECT_FLOAT_EQ(schedule.alpha_cumprod(0), NoiseSchedule(SchedulerConfig{}).alpha_cumprod(0));
+}
+
+TEST(Schedule, ZeroTerminalSnrIsFiniteWhereFloat32LosesTheSignalBefore) {
+  SchedulerConfig config;
+  config.rescale_betas_zero_snr = true;
+  config.prediction_type = diffusion::PredictionType::v_prediction;
+  for (const auto& [timesteps, beta_end] : {std::pair{int64_t{10000}, 0.02}, {int64_t{1000}, 0.3}}) {
+    SCOPED_TRACE(timesteps);
+    config.num_train_timesteps = timesteps;
+    config.beta_end = beta_end;
+    const NoiseSchedule schedule(config);
+    EXPECT_TRUE(schedule.betas().isfinite().all().item<bool>());
+    EXPECT_TRUE((schedule.alphas_cumprod().diff() <= 0).all().item<bool>());
+    EXPECT_EQ(schedule.alpha_cumprod(timesteps - 1), 0.0F);
+    EXPECT_EQ(schedule.snr(at::tensor({timesteps - 1}, at::TensorOptions(at::kLong))).item<float>(), 0.0F);
+  }
 }
 
 TEST(Schedule, KeepsTheMemoryFormatOfTheImages) {

@@ -171,17 +171,19 @@ std::vector<SchedulerConfig> schedules_that_lose_all_signal() {
 TEST(Solvers, StartFromAFiniteLevelWhereNoSignalIsLeft) {
   const at::Tensor noise = diffusion::initial_noise(kGoldenSeed, kGoldenFirstImage, 2, kGoldenShape);
   for (SchedulerConfig config : schedules_that_lose_all_signal()) {
-    for (const auto type :
-         {SamplerType::euler, SamplerType::heun, SamplerType::dpmsolver_pp, SamplerType::dpmsolver_pp_2s}) {
+    for (const auto type : {SamplerType::euler, SamplerType::heun, SamplerType::dpmsolver_pp,
+                            SamplerType::dpmsolver_pp_2s, SamplerType::ddpm, SamplerType::ddim}) {
+      const bool ancestral = type == SamplerType::ddpm || type == SamplerType::ddim;
       for (const auto prediction : {diffusion::PredictionType::v_prediction, diffusion::PredictionType::sample}) {
-        for (const bool karras : {false, true}) {
+        for (const bool varied : {false, true}) {
           SCOPED_TRACE(fmt::format("{} {} {} {}", config.num_train_timesteps, base::name_of(type),
-                                   base::name_of(prediction), karras));
+                                   base::name_of(prediction), varied));
           config.prediction_type = prediction;
           const SamplerOptions options{.scheduler = type,
                                        .steps = 8,
+                                       .eta = varied && type == SamplerType::ddim ? 1.0 : 0.0,
                                        .timestep_spacing = diffusion::TimestepSpacing::linspace,
-                                       .karras_sigmas = karras};
+                                       .karras_sigmas = varied && !ancestral};
           const auto sampler = diffusion::make_sampler(config, options);
           EXPECT_TRUE(std::ranges::is_sorted(sampler->timesteps(), std::greater<>()));
           const at::Tensor seen = diffusion::sample(*sampler, {kGoldenSeed, 0}, noise, make_model(config));
