@@ -176,11 +176,11 @@ class Soak:
         return None
 
     def fill(self, _fault):
-        found = self.checkpoints()
-        if not found or not self.place.ranks():
-            return None
-        self.disk.fill(leave=sum(path.stat().st_size for path in found[0].iterdir()) // 2)
-        return f"{self.disk.kind} full"
+        found = self.checkpoints() if self.place.ranks() else []
+        with contextlib.suppress(FileNotFoundError, IndexError):  # there is none yet, or retention removes it in this moment
+            self.disk.fill(leave=sum(path.stat().st_size for path in found[-1].iterdir()) // 2)
+            return f"{self.disk.kind} full"
+        return None
 
     def text(self):
         return self.said.read_text(errors="replace") if self.said.exists() else ""
