@@ -1,5 +1,7 @@
 #include "comm/communicator.h"
 
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,14 @@ class ManyWorks final : public Work::Impl {
   std::vector<Work> works_;
 };
 
+/// Keeps an operation that failed: the program is about to end, and until then other ranks may write to its buffers.
+void keep_for_ever(std::unique_ptr<Work::Impl> failed) {
+  static std::mutex mutex;
+  static auto* const kFailed = new std::vector<std::unique_ptr<Work::Impl>>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  kFailed->push_back(std::move(failed));
+}
+
 }  // namespace
 
 Work::~Work() {
@@ -45,10 +55,15 @@ bool Work::test() {
 
 void Work::wait() {
   // Taken out first: after a failure there is nothing left to wait for.
-  const auto impl = std::move(impl_);
+  auto impl = std::move(impl_);
   if (!impl) return;
   const base::Waiting waiting;
-  impl->wait();
+  try {
+    impl->wait();
+  } catch (...) {
+    keep_for_ever(std::move(impl));
+    throw;
+  }
   base::pulse();
 }
 

@@ -119,8 +119,10 @@ std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std:
 }
 
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh) {
+  // Which tensors are fixed differs between the stages of a pipeline, and all ranks have to answer alike.
+  const bool may_be_fixed = !state.fixed.empty() || mesh.degree(layout::Axis::pipeline) > 1;
   return mesh.degree(layout::kReplicas) > 1 ||
-         (mesh.degree(layout::kGradients) > 1 && (!state.arena.sharding().cuts_weights() || !state.fixed.empty())) ||
+         (mesh.degree(layout::kGradients) > 1 && (!state.arena.sharding().cuts_weights() || may_be_fixed)) ||
          has_uncut(state, mesh);
 }
 

@@ -26,7 +26,8 @@ uint64_t fingerprint_on_device(const at::Tensor& flat, uint64_t first_index = 0)
 /// what its lowest rank holds. `held`: what each rank of `mesh` holds.
 std::vector<int64_t> odd_ranks(const layout::Mesh& mesh, layout::Axes axes, std::span<const std::string> held);
 
-/// Whether any rank of `mesh` holds what another one holds, so that there is something to compare.
+/// Whether any rank of `mesh` may hold what another one holds, so that there is something to compare. All ranks have
+/// the same answer.
 bool has_replicas(const TrainingState& state, const layout::Mesh& mesh);
 
 /// Compares weights, moments, averages and the state of outer steps of ranks with the same share of the state, and of

@@ -193,10 +193,18 @@ void OverlappedReducer::launch(std::size_t segment) {
     }
   };
   if (staged && last_ && replicas && sharded) {
-    transfer.stages.emplace_back([this, target, land] {
+    transfer.stages.emplace_back([this, sent, target, land] {
       land();
-      return groups_.replicate().all_reduce(buffer_of(target), comm::ReduceOp::sum);
+      const at::NoGradGuard guard;
+      *sent = compressed_ ? target.to(*compressed_) : target;
+      return groups_.replicate().all_reduce(buffer_of(*sent), comm::ReduceOp::sum);
     });
+    if (compressed_) {
+      transfer.finish = [sent, target] {
+        const at::NoGradGuard guard;
+        target.copy_(*sent);
+      };
+    }
   } else {
     transfer.finish = land;
   }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/pulse.h"
 
 namespace ddpm::parallel {
 namespace {
@@ -110,9 +111,11 @@ void TransferQueue::wait_until_complete(int64_t count) {
   if (mode_ == Mode::stream) return complete_started(count);
   std::unique_lock lock(mutex_);
   if (completed_ < count && !failure_) {
+    const base::Waiting waiting;
     const auto start = base::Clock::now();
     changed_.wait(lock, [&] { return completed_ >= count || failure_; });
     exposed_seconds_ += base::seconds_since(start);
+    base::pulse();
   }
   if (failure_) std::rethrow_exception(failure_);
 }

@@ -100,6 +100,21 @@ TEST(Work, AForgottenOneIsSilent) {
             "");
 }
 
+// MPI may still write to the buffers of one that failed on the way to another rank.
+TEST(Work, AFailedOneKeepsItsBuffers) {
+  struct Told final : Work::Impl {
+    explicit Told(bool& d) : destroyed(d) {}
+    ~Told() override { destroyed = true; }
+    bool test() override { return false; }
+    void wait() override { throw base::CommunicationError("lost"); }
+    bool& destroyed;
+  };
+  bool destroyed = false;
+  Work work(std::make_unique<Told>(destroyed));
+  EXPECT_THROW(work.wait(), base::CommunicationError);
+  EXPECT_FALSE(destroyed);
+}
+
 TEST(Work, AFailedOneIsOver) {
   EXPECT_EQ(printed_by([] {
               Work work(std::make_unique<Failing>());

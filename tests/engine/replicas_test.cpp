@@ -49,6 +49,18 @@ TEST(Replicas, WhereNoneAreThereNoneAreCompared) {
   }
 }
 
+// A model of Fourier embeddings has a fixed tensor, in the first stage alone.
+TEST(Replicas, StagesOfAPipelineAnswerAlikeWhateverTheyHold) {
+  const layout::Mesh mesh = layout::Parallelism{.zero_stage = 3, .dp_shard_size = 2, .pipeline_size = 2}.mesh(4);
+  nn::UNet2DConfig fourier = tiny_unet();
+  fourier.time_embedding_type = nn::TimeEmbedding::fourier;
+  const train::UNetState first(fourier, 0, at::kFloat, at::kCPU, {.zero_stage = 3, .parts = 2});
+  const train::UNetState last(tiny_unet(), 0, at::kFloat, at::kCPU, {.zero_stage = 3, .parts = 2});
+  EXPECT_FALSE(first.fixed.empty());
+  EXPECT_TRUE(last.fixed.empty());
+  EXPECT_EQ(has_replicas(first, mesh), has_replicas(last, mesh));
+}
+
 TEST(Replicas, RanksAreComparedWithTheirGroupWhereverItsAxisStands) {
   using layout::Axis;
   const std::vector<std::string> held = {"a", "a", "b", "b", "a", "c"};

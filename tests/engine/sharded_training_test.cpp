@@ -142,6 +142,18 @@ TEST(ShardedTraining, CompressedGradientsTrainAlmostAlike) {
   }
 }
 
+TEST(ShardedTraining, CompressedGradientsTrainAlmostAlikeBetweenCopies) {
+  if (world().size() != 4) return;
+  for (int64_t stage = 1; stage <= 3; ++stage) {
+    TrainingCase chosen;
+    chosen.parallel.zero_stage = stage;
+    chosen.parallel.dp_shard_size = 2;
+    chosen.parallel.gradient_compression = parallel::GradientCompression::bf16;
+    SCOPED_TRACE(chosen.text());
+    EXPECT_LE(relative_distance(train(chosen, world(), kFewSteps).weights, alone(chosen, kFewSteps).weights), 2e-3);
+  }
+}
+
 TEST(ShardedTraining, OffloadChangesNoBit) {
   for (const char* precision : {"no", "bf16"}) {
     for (int64_t stage = 0; stage <= 3; ++stage) {

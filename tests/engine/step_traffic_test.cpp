@@ -33,10 +33,12 @@ struct Layout {
   int64_t shard;
   int64_t micro_batches;
   std::string precision;
+  parallel::GradientCompression compression = parallel::GradientCompression::none;
   [[nodiscard]] std::string text() const {
-    return fmt::format("stage {}, {} ranks in groups of {}, {} micro-batches, {}", stage, ranks, shard, micro_batches,
-                       precision);
+    return fmt::format("stage {}, {} ranks in groups of {}, {} micro-batches, {}, {} bytes per gradient", stage, ranks,
+                       shard, micro_batches, precision, gradient_bytes());
   }
+  [[nodiscard]] int64_t gradient_bytes() const { return compression == parallel::GradientCompression::none ? 4 : 2; }
 };
 
 struct StepTraffic {
@@ -65,11 +67,11 @@ StepTraffic expected_of_buckets(const Layout& chosen) {
   const int64_t flat = base::round_up(elements, chosen.shard * layout::kShardBlock);
   const int64_t buckets = (flat + kBucket - 1) / kBucket;
   const int64_t reductions = chosen.stage == 2 ? chosen.micro_batches : 1;
-  const Traffic sums{reductions * buckets, reductions * flat * 4};
+  const Traffic sums{reductions * buckets, reductions * flat * chosen.gradient_bytes()};
   if (chosen.shard == 1) return {.all_reduce = sums, .reduce_scatter = {}, .all_gather = {}};
   const int64_t weight = chosen.precision == "no" ? 4 : 2;
   StepTraffic traffic{.all_reduce = {}, .reduce_scatter = sums, .all_gather = {buckets, flat * weight}};
-  if (chosen.shard < chosen.ranks) traffic.all_reduce = {buckets, flat / chosen.shard * 4};
+  if (chosen.shard < chosen.ranks) traffic.all_reduce = {buckets, flat / chosen.shard * chosen.gradient_bytes()};
   return traffic;
 }
 
@@ -86,11 +88,11 @@ StepTraffic expected_of_units(const Layout& chosen) {
   }
   const int64_t micro = chosen.micro_batches;
   const int64_t weight = chosen.precision == "no" ? 4 : 2;
-  const Traffic sums{micro * count, micro * flat * 4};
+  const Traffic sums{micro * count, micro * flat * chosen.gradient_bytes()};
   StepTraffic traffic{.all_reduce = {},
                       .reduce_scatter = sums,
                       .all_gather = {micro * (2 * count - 1), micro * (2 * flat - last) * weight}};
-  if (chosen.shard < chosen.ranks) traffic.all_reduce = {count, flat / chosen.shard * 4};
+  if (chosen.shard < chosen.ranks) traffic.all_reduce = {count, flat / chosen.shard * chosen.gradient_bytes()};
   return traffic;
 }
 
@@ -115,6 +117,7 @@ ddpm::test::TrafficCounts& counts_of(const Layout& chosen, int steps, ddpm::test
   one.parallel.zero_stage = chosen.stage;
   if (chosen.stage > 0) one.parallel.dp_shard_size = chosen.shard;
   one.parallel.bucket_mib = static_cast<double>(kBucket) * 4.0 / (1024.0 * 1024.0);
+  one.parallel.gradient_compression = chosen.compression;
   one.mixed_precision = chosen.precision;
   one.votes = kVotes;
   one.change_rules = [&](StepRules& rules) {
@@ -178,6 +181,12 @@ TEST(StepTraffic, ATrainingMakesTheCommunicatorsItNeeds) {
 
 TEST(StepTraffic, WeightsOf16BitsTravelAsSuch) {
   for (int64_t stage = 0; stage <= 3; ++stage) expect_traffic({stage, 4, stage == 0 ? 1 : 4, 4, "bf16"});
+}
+
+TEST(StepTraffic, CompressedGradientsTravelAsSuchBetweenCopiesToo) {
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    expect_traffic({stage, 4, stage == 0 ? 1 : 2, 4, "no", parallel::GradientCompression::bf16});
+  }
 }
 
 }  // namespace

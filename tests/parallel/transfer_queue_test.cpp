@@ -1,6 +1,11 @@
 #include "parallel/transfer_queue.h"
 
+#include <atomic>
+#include <memory>
+
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/pulse.h"
 #include "comm/collectives.h"
 #include "support/mpi_test.h"
 
@@ -42,6 +47,33 @@ TEST(TransferQueue, WhatWasRecordedAndIsDiscardedIsNotReportedAsDropped) {
   queue.discard();
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   queue.drain();
+}
+
+/// Is done when the thread of `pulse` waits, or after some seconds.
+struct UntilSeenWaiting final : comm::Work::Impl {
+  UntilSeenWaiting(const base::Pulse& p, std::atomic<bool>& s) : pulse(p), seen(s) {}
+  bool test() override {
+    seen = pulse.waiting();
+    return seen || base::seconds_since(began) > 5.0;
+  }
+  void wait() override {}
+  const base::Pulse& pulse;
+  std::atomic<bool>& seen;
+  base::Clock::time_point began = base::Clock::now();
+};
+
+// A watchdog does not accuse a rank that only waits for another one.
+TEST(TransferQueue, WhoWaitsForItsThreadCanBeSeen) {
+  const base::Pulse pulse;
+  std::atomic<bool> seen = false;
+  TransferQueue queue(TransferQueue::Mode::thread);
+  const int64_t number =
+      queue.push({{[&] { return comm::Work(std::make_unique<UntilSeenWaiting>(pulse, seen)); }}, {}});
+  const int64_t before = pulse.count();
+  queue.wait_for(number);
+  EXPECT_TRUE(seen);
+  EXPECT_FALSE(pulse.waiting());
+  EXPECT_GT(pulse.count(), before);
 }
 
 TEST(TransferQueue, AFailureReachesTheOneWhoWaits) {

@@ -56,6 +56,7 @@ LORA = {"model": {**dict.fromkeys(("sample_size", "in_channels", "out_channels",
 MOVED = {"data": {"vertical_flip": True, "quarter_turns": True, "positions": True}, "model": {"in_channels": 6}}
 PATCHES = {"data": {"patch": [16, 32], "periodic_shift": True, "size": 32},
            "model": {"padding": "periodic", "sample_size": [16, 32]}}  # fmt: skip
+FOURIER = {"model": {"time_embedding_type": "fourier"}}
 REGRESSION = {"diffusion": {"formulation": "regression"}, "sample": {"scheduler": "regression", "steps": 1}}
 FLOW = {"diffusion": {"formulation": "flow", "timestep_sampler": "logit_normal", "shift": 2.0},
         "sample": {"scheduler": "euler"}}  # fmt: skip
@@ -112,6 +113,7 @@ MESHES = [
     Mesh(4, QUARTERS, LEFT, often=True), Mesh(2, PARTS, LORA, often=True), Mesh(4, {**HALF, **PARTS}, LORA), Mesh(2, PARTS, LEFT),
     Mesh(2, STAGES), Mesh(2, UNEVEN, often=True), Mesh(3, {"pipeline_size": 3}), Mesh(4, {"pipeline_size": 4}, often=True), Mesh(4, STAGES),
     Mesh(4, {**STAGES, "zero_stage": 1}), Mesh(4, {**STAGES, "zero_stage": 2}, often=True), Mesh(4, {**STAGES, "zero_stage": 3}),
+    Mesh(4, {**STAGES, "zero_stage": 3}, FOURIER, often=True),
     Mesh(4, {**STAGES, **HALF}, often=True), Mesh(4, {**STAGES, **PARTS}), Mesh(8, {**STAGES, **HALF, **PARTS}),
     Mesh(8, {**STAGES, **PARTS, "zero_stage": 2}), Mesh(8, {**STAGES, **HALF, "zero_stage": 3}),
     Mesh(8, {"pipeline_size": 4, "zero_stage": 2}), Mesh(8, {**STAGES, "zero_stage": 1, "dp_shard_size": 2}),
@@ -130,7 +132,8 @@ def text_of(mesh):
     keys = ", ".join(f"{key} = {value}" for key, value in mesh.parallel.items())
     kinds = {id(VOLUMES): "volumes, periodic", id(K_BLOCKS): "K blocks", id(WIDE_K_BLOCKS): "wide K blocks",
              id(SMALLER): "pictures of 24 × 24", id(SIDES): "one axis periodic", id(LORA): "adapters", id(MOVED): "mirrored, turned",
-             id(FLOW): "flow matching", id(EDM): "EDM", id(PATCHES): "windows", id(LEFT): "what a regression leaves"}
+             id(FLOW): "flow matching", id(EDM): "EDM", id(PATCHES): "windows", id(LEFT): "what a regression leaves",
+             id(FOURIER): "Fourier embedding"}
     return f"{mesh.ranks} rank{'s' if mesh.ranks > 1 else ''}: {keys or 'replicated'}", kinds.get(id(mesh.more), "pictures")
 
 
