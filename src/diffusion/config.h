@@ -149,11 +149,7 @@ std::vector<std::string> network_keys(const SchedulerConfig& c);
 /// \"v_prediction\"". Another formulation is all that is named.
 std::vector<std::string> changed_network_keys(const SchedulerConfig& base, const SchedulerConfig& now);
 
-/// Refuses values that no single key's range can: throws base::ConfigError with the key, the value seen and the one
-/// wanted. `where` begins the message and the key's name ("diffusion." or "scheduler_config.json: ").
-void validate(const SchedulerConfig& c, const std::string& where);
-/// Checks the whole section: the scheduler's keys as above, their combinations with the training keys, and that no key
-/// is set which the formulation does not read.
-void validate(const DiffusionConfig& c);
+/// Throws base::ConfigError for a key that is set and that the formulation does not read: whoever set it is mistaken.
+void refuse_keys_without_meaning(const DiffusionConfig& c);
 
 }  // namespace ddpm::diffusion

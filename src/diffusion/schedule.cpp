@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "diffusion/betas.h"
+#include "diffusion/validate.h"
 
 namespace ddpm::diffusion {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/named.h"
 #include "config/json_value.h"
 #include "config/resolve.h"
+#include "diffusion/validate.h"
 
 namespace ddpm::diffusion {
 namespace {

@@ -140,7 +140,7 @@ void compare_replicas(const TrainingState& state, const layout::Mesh& mesh, comm
     std::ranges::copy(odd_ranks(mesh, layout::Axis::tensor, uncut), std::back_inserter(odd));
   }
   std::ranges::sort(odd);
-  odd.erase(std::ranges::unique(odd).begin(), odd.end());
+  odd.erase(std::unique(odd.begin(), odd.end()), odd.end());
   comm::agree(world, [&] {
     if (odd.empty()) return;
     throw base::NumericsError(

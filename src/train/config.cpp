@@ -14,6 +14,7 @@
 #include "diffusion/loss.h"
 #include "diffusion/samplers.h"
 #include "diffusion/scheduler_json.h"
+#include "diffusion/validate.h"
 #include "nn/validate.h"
 
 namespace ddpm::train {

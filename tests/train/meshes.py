@@ -56,10 +56,10 @@ LORA = {"model": {**dict.fromkeys(("sample_size", "in_channels", "out_channels",
 MOVED = {"data": {"vertical_flip": True, "quarter_turns": True, "positions": True}, "model": {"in_channels": 6}}
 PATCHES = {"data": {"patch": [16, 32], "periodic_shift": True, "size": 32},
            "model": {"padding": "periodic", "sample_size": [16, 32]}}  # fmt: skip
-FOURIER = {"model": {"time_embedding_type": "fourier"}}
 REGRESSION = {"diffusion": {"formulation": "regression"}, "sample": {"scheduler": "regression", "steps": 1}}
 FLOW = {"diffusion": {"formulation": "flow", "timestep_sampler": "logit_normal", "shift": 2.0},
         "sample": {"scheduler": "euler"}}  # fmt: skip
+FOURIER = {**FLOW, "model": {"time_embedding_type": "fourier"}}
 EDM = {"diffusion": {"formulation": "edm"}, "sample": {"scheduler": "heun"}}
 # What that leaves of the images, where one rank has trained it.
 LEFT = {"diffusion": {"mean_model": str(WORK / "regression" / "model")}}
