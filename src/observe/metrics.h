@@ -25,7 +25,7 @@ struct StepMetrics {
   std::optional<double> epoch = {};
   double loss = 0;
   double learning_rate = 0;
-  double grad_norm = 0;
+  double gradient_norm = 0;
   double loss_scale = 1;
   double images_per_second = 0;
   double seconds_per_step = 0;
@@ -40,7 +40,7 @@ struct StepMetrics {
   std::optional<double> validation_loss = {};
   NamedValues validation_loss_levels = {};
   NamedValues validation_loss_variables = {};
-  NamedValues grad_norm_blocks = {};
+  NamedValues gradient_norm_blocks = {};
   NamedValues weight_norm_blocks = {};
   /// What a program that trains a model of its own logs beside these, by name: after them in the line, and in
   /// TensorBoard as own/NAME.

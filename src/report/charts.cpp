@@ -55,7 +55,7 @@ std::vector<Kind> kinds() {
        .images = &observe::UsageLine::validation,
        .done = "validated"},
       {"Learning rate", "", false, false, [](const StepMetrics& m) { return m.learning_rate; }},
-      {"Gradient norm", "", true, true, [](const StepMetrics& m) { return m.grad_norm; }},
+      {"Gradient norm", "", true, true, [](const StepMetrics& m) { return m.gradient_norm; }},
       {"Throughput", "images per second", true, false, [](const StepMetrics& m) { return m.images_per_second; }},
       {"Highest memory of a rank so far", "GB", false, false,
        [](const StepMetrics& m) { return kGiga * static_cast<double>(m.peak_memory_bytes); }},
@@ -229,7 +229,7 @@ std::vector<Chart> charts_of(const std::vector<RunRecord>& runs) {
     add_quartiles(run, named, charts);
     add_named(run, "Validation loss by noise level", &StepMetrics::validation_loss_levels, named, charts);
     add_named(run, "Validation loss by variable", &StepMetrics::validation_loss_variables, named, charts);
-    add_named(run, "Gradient norm by block", &StepMetrics::grad_norm_blocks, named, charts);
+    add_named(run, "Gradient norm by block", &StepMetrics::gradient_norm_blocks, named, charts);
     add_named(run, "Weight norm by block", &StepMetrics::weight_norm_blocks, named, charts);
   }
   return charts;

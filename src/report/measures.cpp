@@ -91,7 +91,7 @@ void measure_steps(const RunRecord& run, Measures& measures) {
   const auto recent = recent_of(run);
   measures.recent = std::ssize(recent);
   measures.skipped =
-      std::ranges::count_if(recent, [](const StepMetrics& one) { return !std::isfinite(one.grad_norm); });
+      std::ranges::count_if(recent, [](const StepMetrics& one) { return !std::isfinite(one.gradient_norm); });
   if (run.metrics.empty()) return;
   measures.loss_scale = run.metrics.back().loss_scale;
   const std::vector<double> rates = values_of(run.metrics, &StepMetrics::learning_rate);

@@ -78,8 +78,8 @@ BlockNormMonitor::BlockNormMonitor(bool wanted, const Logging& logging, const pa
 }
 
 void BlockNormMonitor::run(FinishedStep& step) {
-  step.norms = {.gradient = norms(arena_.gradient_pieces(), 1.0 / step.result.loss_scale),
-                .weights = norms(arena_.master(), 1.0)};
+  step.result.gradient_norm_blocks = norms(arena_.gradient_pieces(), 1.0 / step.result.loss_scale);
+  step.result.weight_norm_blocks = norms(arena_.master(), 1.0);
 }
 
 observe::NamedValues BlockNormMonitor::norms(const parallel::StateBuffer& pieces, double factor) const {

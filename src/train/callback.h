@@ -5,13 +5,10 @@
 // collective calls wherever it does work.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "checkpoint/store.h"
@@ -21,33 +18,19 @@
 
 namespace ddpm::train {
 
-/// What one optimizer step tells. All but `own_times` is the same on every rank.
-struct StepResult {
-  double loss = 0.0;           ///< mean over the global batch
-  double gradient_norm = 0.0;  ///< global batch's, unscaled, before clipping; infinite when the step was skipped
-  double learning_rate = 0.0;
-  double loss_scale = 1.0;
-  /// Mean loss by quarter of the timesteps, of edm of the distribution of ln σ, and of flow of t, low ones first; not a
-  /// number where no image fell into it.
-  std::array<double, 4> loss_quartiles = {kNone, kNone, kNone, kNone};
+/// What is known of one optimizer step, the same on every rank but for `own_times`. The step itself tells its loss and
+/// the quartiles (by the timesteps, of edm by the distribution of ln σ, and of flow by t), the norm of its gradient,
+/// which is infinite when the step was skipped, its learning rate and its loss scale. Callbacks add what they measure.
+/// The other members have their defaults: Logging finds counts, speeds and memory for the steps that it writes.
+struct StepResult : observe::StepMetrics {
   engine::StepTimes times = {};      ///< times of the slowest rank; 0 where nobody measured
   engine::StepTimes own_times = {};  ///< times of this rank
-
-  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// The loss on images that are not trained on.
 struct Validated {
-  double loss = 0.0;                    ///< mean over the images; NaN or infinite when that of an image is
-  std::string how;                      ///< for the message: "64 images in 0.3 s"
-  observe::NamedValues levels = {};     ///< loss at each level of validation.levels
-  observe::NamedValues variables = {};  ///< loss of each variable
-};
-
-/// Norms by block of the model.
-struct BlockNorms {
-  observe::NamedValues gradient = {};  ///< norms of the global batch's gradient, unscaled, before clipping
-  observe::NamedValues weights = {};   ///< norms of the trained weights, after the step
+  double loss = 0.0;  ///< mean over the images; NaN or infinite when that of an image is
+  std::string how;    ///< for the message: "64 images in 0.3 s"
 };
 
 /// A step that has ended, as the callbacks see it one after the other.
@@ -55,14 +38,12 @@ struct FinishedStep {
   int64_t step = 0;                         ///< the first is 1
   bool last = false;                        ///< no step follows: all are done, or a callback has ended the run
   bool stopping = false;                    ///< the run was asked to stop, and has no time for long work
-  StepResult result = {};                   ///< what the step told
+  StepResult result = {};                   ///< what the step told, and earlier callbacks have added
   std::optional<Validated> validated = {};  ///< set by the callback that measured it
   /// Pictures were drawn after this step, and are noted on rank 0.
   bool drawn = false;
   std::vector<observe::Picture> pictures = {};
-  std::optional<BlockNorms> norms = {};                  ///< set by the callback that took them
-  bool best = false;                                     ///< set when the state is worth a checkpoint of its own
-  std::vector<std::pair<std::string, double>> own = {};  ///< what ModelTrainer::log() was given, in a logged step
+  bool best = false;  ///< set when the state is worth a checkpoint of its own
 
   /// Whether long work is due that is done every so many steps, and at the end.
   [[nodiscard]] bool ends_interval(int64_t steps) const { return last || (step % steps == 0 && !stopping); }

@@ -1,6 +1,7 @@
 #include "train/finish_step.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace ddpm::train {
@@ -8,6 +9,7 @@ namespace ddpm::train {
 StepResult finish_step(engine::OptimizerStep& step, const engine::TrainingState& state, run::Supervision& supervision,
                        engine::StepClock& clock, comm::Communicator& world, std::span<double> losses) {
   StepResult result;
+  result.loss_quartiles.fill(std::numeric_limits<double>::quiet_NaN());
   result.loss_scale = step.loss_scale();
   std::vector<double> sums(losses.size() + run::Supervision::kVotes);
   const engine::UpdateVerdict update = step.finish(sums);

@@ -14,7 +14,7 @@ namespace ddpm::train {
 
 /// Waits for the oldest step under way, which engine::OptimizerStep::finish() counts in `state`, and has `supervision`
 /// decide on what the ranks vote. `losses` become the sums over all ranks. Returns what is known of the step but its
-/// losses. Collective; throws as finish().
+/// losses, of which the quartiles are NaN. Collective; throws as finish().
 StepResult finish_step(engine::OptimizerStep& step, const engine::TrainingState& state, run::Supervision& supervision,
                        engine::StepClock& clock, comm::Communicator& world, std::span<double> losses);
 

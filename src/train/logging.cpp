@@ -52,33 +52,19 @@ void Logging::run(FinishedStep& step) {
 
 /// It is collective, since it finds the highest memory of any rank.
 observe::StepMetrics Logging::metrics_of(const FinishedStep& step) const {
-  const StepResult& result = step.result;
-  observe::StepMetrics metrics;
+  const engine::StepTimes& times = step.result.times;
+  observe::StepMetrics metrics = step.result;
   metrics.step = step.step;
   metrics.images_seen = progress_.images_seen;
-  metrics.loss = result.loss;
-  metrics.learning_rate = result.learning_rate;
-  metrics.grad_norm = result.gradient_norm;
-  metrics.loss_scale = result.loss_scale;
-  metrics.seconds_per_step = result.times.seconds;
-  metrics.images_per_second = static_cast<double>(global_size_) / result.times.seconds;
-  metrics.data_wait_fraction = result.times.data_wait / result.times.seconds;
-  metrics.comm_wait_fraction = result.times.comm_wait / result.times.seconds;
+  metrics.seconds_per_step = times.seconds;
+  metrics.images_per_second = static_cast<double>(global_size_) / times.seconds;
+  metrics.data_wait_fraction = times.data_wait / times.seconds;
+  metrics.comm_wait_fraction = times.comm_wait / times.seconds;
   note_memory(metrics);
   if (history_ != nullptr) {
     metrics.epoch = passes_of(*history_, progress_.images_seen, global_size_);
   }
-  metrics.loss_quartiles = result.loss_quartiles;
-  if (step.validated) {
-    metrics.validation_loss = step.validated->loss;
-    metrics.validation_loss_levels = step.validated->levels;
-    metrics.validation_loss_variables = step.validated->variables;
-  }
-  if (step.norms) {
-    metrics.grad_norm_blocks = step.norms->gradient;
-    metrics.weight_norm_blocks = step.norms->weights;
-  }
-  metrics.own = step.own;
+  if (step.validated) metrics.validation_loss = step.validated->loss;
   return metrics;
 }
 

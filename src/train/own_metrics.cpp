@@ -33,7 +33,7 @@ void OwnMetrics::run(FinishedStep& step) {
   comm::all_reduce(world_, sums, comm::ReduceOp::sum);
   std::size_t next = 0;
   for (const auto& [name, sum] : sums_) {
-    step.own.emplace_back(name, sums[next] / sums[next + 1]);
+    step.result.own.emplace_back(name, sums[next] / sums[next + 1]);
     next += 2;
   }
 }

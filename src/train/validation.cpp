@@ -88,11 +88,10 @@ void Validation::run(FinishedStep& step) {
 
   const double loss = losses.mean();
   if (!std::isfinite(loss)) warn_of_losses_that_are_not_finite(losses.each, step.step);
-  step.validated = {
-      .loss = loss,
-      .how = how_measured(losses, seconds),
-      .levels = levels > 0 ? losses_by_level(grid, task_.config.diffusion) : observe::NamedValues{},
-      .variables = levels > 0 ? losses_by_variable(grid, task_.dataset.info().image_field()) : observe::NamedValues{}};
+  step.validated = {.loss = loss, .how = how_measured(losses, seconds)};
+  if (levels == 0) return;
+  step.result.validation_loss_levels = losses_by_level(grid, task_.config.diffusion);
+  step.result.validation_loss_variables = losses_by_variable(grid, task_.dataset.info().image_field());
 }
 
 void Validation::warn_of_losses_that_are_not_finite(const std::vector<double>& losses, int64_t step) const {

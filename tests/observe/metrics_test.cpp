@@ -28,7 +28,7 @@ TEST(ToJsonLine, IsThisLine) {
                 .images_seen = 2560,
                 .loss = 0.1 + 0.2,
                 .learning_rate = 1e-4,
-                .grad_norm = kNaN,
+                .gradient_norm = kNaN,
                 .loss_scale = 65536,
                 .images_per_second = 1234.5,
                 .seconds_per_step = 0.25,
@@ -82,7 +82,7 @@ TEST(ToJsonLine, KeepsEveryBitOfADouble) {
 TEST(ParseJsonLine, ReadsBackEveryBit) {
   StepMetrics m = metrics_of(7);
   m.loss = 0.1 + 0.2;
-  m.grad_norm = 5e-324;
+  m.gradient_norm = 5e-324;
   for (const std::optional<double> validation :
        {std::optional<double>(), std::optional(1.0 / 3.0), std::optional(kNaN)}) {
     m.validation_loss = validation;

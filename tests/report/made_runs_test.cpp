@@ -43,7 +43,7 @@ RunRecord record_of(const MadeRun& made) {
     one.step = step;
     one.loss = made.loss(step) * (1.0 + made.noise * normal(random));
     one.learning_rate = made.rate(step);
-    one.grad_norm = std::isfinite(one.loss) ? 0.5 : kNaN;
+    one.gradient_norm = std::isfinite(one.loss) ? 0.5 : kNaN;
     if (made.validation && step % made.validated_every == 0) {
       one.validation_loss = made.validation(step) * (1.0 + 0.001 * normal(random));
     }
