@@ -39,7 +39,8 @@ struct BenchArguments : ConfigArguments {
 };
 
 void load(train::Configuration& configuration, Context& context, const BenchArguments& arguments) {
-  comm::agree(context.session.world(), [&] { configuration.load(arguments.files, arguments.overrides); });
+  comm::agree(context.session.world(),
+              [&] { configuration.load(context.files, arguments.files, arguments.overrides); });
 }
 
 OrderedJson json_of(const Spread& spread) {

@@ -21,7 +21,7 @@ void show(const VerbArguments& options, Context& context) {
   train::Configuration configuration;
   comm::agree(context.session.world(), [&] {
     if (!options.files.empty()) {
-      configuration.load(options.files, options.overrides);
+      configuration.load(context.files, options.files, options.overrides);
     } else {
       config::apply_overrides(configuration.schema(), options.overrides);
     }
@@ -33,7 +33,7 @@ void show(const VerbArguments& options, Context& context) {
 void validate(const VerbArguments& options, Context& context) {
   train::Configuration configuration;
   comm::agree(context.session.world(), [&] {
-    configuration.load(options.files, options.overrides);
+    configuration.load(context.files, options.files, options.overrides);
     layout::refuse_on_any_ranks(run::parallelism_of(configuration.values()));
   });
   context.log.info("{} {} valid; identity {}", fmt::join(options.files, ", "), options.files.size() > 1 ? "are" : "is",

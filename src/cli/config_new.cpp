@@ -151,8 +151,10 @@ void refuse_missing_bf16(const NewArguments& options) {
   throw base::ConfigError("--precision bf16: {} GPUs are older than bf16; take fp16", options.label);
 }
 
-plan::Starter make_starter(const data::Dataset& dataset, const NewArguments& options, bool on_host) {
-  return plan::make_starter({.path = *options.data,
+plan::Starter make_starter(const base::FileSystem& files, const data::Dataset& dataset, const NewArguments& options,
+                           bool on_host) {
+  return plan::make_starter(files,
+                            {.path = *options.data,
                              .image = dataset.image(),
                              .count = dataset.size(),
                              .classes = dataset.labels().empty() ? 0 : dataset.num_classes()},
@@ -178,7 +180,7 @@ void run_new(NewArguments options, Context& context) {
   });
   data::Dataset dataset = data::Dataset::open(world, *options.data);
   plan::Starter starter;
-  comm::agree(world, [&] { starter = make_starter(dataset, options, on_host); });
+  comm::agree(world, [&] { starter = make_starter(context.files, dataset, options, on_host); });
   comm::do_on_root(world, [&] {
     const auto file = context.files.create_exclusive(*options.output);
     file->write(toml_of(starter));

@@ -88,7 +88,7 @@ void run_plan(PlanArguments options, Context& context) {
   comm::Communicator& world = context.session.world();
   train::Configuration configuration;
   comm::agree(world, [&] {
-    configuration.load(options.files, options.overrides);
+    configuration.load(context.files, options.files, options.overrides);
     plan::arrangement_of(configuration.values(), options.place.nodes, options.place.ranks_per_node);
   });
   const train::Config& config = configuration.values();

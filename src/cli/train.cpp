@@ -27,7 +27,7 @@ void run_dry(const TrainArguments& options, train::Configuration& configuration,
 void run_train(const TrainArguments& options, Context& context) {
   comm::MpiSession& session = context.session;
   train::Configuration configuration;
-  comm::agree(session.world(), [&] { configuration.load(options.files, options.overrides); });
+  comm::agree(session.world(), [&] { configuration.load(context.files, options.files, options.overrides); });
   if (options.dry_run) return run_dry(options, configuration, context);
   run::Runtime runtime = context;
   runtime.force_unlock = options.force_unlock;

@@ -95,13 +95,13 @@ void keep_targets_of(nn::UNet2DConfig config, const base::Path& folder, std::vec
 
 }  // namespace
 
-std::optional<run::FoundRun> pretrained_run(const base::Path& path) {
-  auto found = run::look_for_run(*base::posix_file_system(), path);
+std::optional<run::FoundRun> pretrained_run(const base::FileSystem& files, const base::Path& path) {
+  auto found = run::look_for_run(files, path);
   return found && found->certain() ? found : std::nullopt;
 }
 
-bool has_mean_model(const base::Path& path) {
-  const auto run = pretrained_run(path);
+bool has_mean_model(const base::FileSystem& files, const base::Path& path) {
+  const auto run = pretrained_run(files, path);
   if (!run && !holds_weights(path)) return false;  // also what was there when the run began
   return base::is_there((run ? run->run : interop::pipeline_folder(path)) / interop::kMeanFolder);
 }
@@ -118,8 +118,9 @@ base::Path pretrained_folder(const ModelSource& source) {
                                   .possible = fmt::format("{} \"raw\" or \"ema\"", kWeightsKey)});
 }
 
-PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run) {
-  if (const auto run = pretrained_run(*source.pretrained)) {
+PretrainedConfig read_pretrained_config(const base::FileSystem& files, const ModelSource& source,
+                                        const ReadRunModel& read_run) {
+  if (const auto run = pretrained_run(files, *source.pretrained)) {
     RunModel model = read_run(run->run / checkpoint::kConfigName);
     if (model.unet.lora.rank > 0) {
       throw base::OutputError(
@@ -153,7 +154,7 @@ PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRun
 void warn_of_changed_diffusion(const ModelSource& source, const diffusion::SchedulerConfig& scheduler,
                                const ReadRunModel& read_run, const run::Runtime& runtime) {
   comm::do_on_root(runtime.session.world(), [&] {
-    const auto trained = read_pretrained_config(source, read_run).scheduler;
+    const auto trained = read_pretrained_config(runtime.files, source, read_run).scheduler;
     if (!trained) {
       return runtime.log.warn(
           "{}: has no scheduler_config.json, which says what its model was trained for; it goes on with diffusion.{}; "
@@ -167,15 +168,15 @@ void warn_of_changed_diffusion(const ModelSource& source, const diffusion::Sched
   });
 }
 
-nn::LoraConfig read_adapter_config(const ModelSource& source, const nn::UNet2DConfig& model,
-                                   const ReadRunModel& read_run) {
+nn::LoraConfig read_adapter_config(const base::FileSystem& files, const ModelSource& source,
+                                   const nn::UNet2DConfig& model, const ReadRunModel& read_run) {
   const base::Path path = *source.lora_adapters;
   if (interop::is_peft_folder(path)) {
     nn::LoraConfig lora = interop::read_peft_config(path);
     if (source.pretrained) keep_targets_of(model, path, lora.targets);
     return lora;
   }
-  const auto run = pretrained_run(path);
+  const auto run = pretrained_run(files, path);
   nn::LoraConfig lora;
   if (run) lora = read_run(run->run / checkpoint::kConfigName).unet.lora;
   if (lora.rank > 0) return lora;
@@ -191,7 +192,7 @@ PretrainedWeights::PretrainedWeights(const ModelSource& source, const nn::UNet2D
       adapters_(model.config().lora.rank > 0),
       path_(adapters_ ? *source.lora_adapters : *source.pretrained),
       wanted_(adapters_ ? adapter_shapes(model) : expected_shapes(model)) {
-  const bool is_run = comm::ask_root(world_, [&] { return pretrained_run(path_).has_value(); });
+  const bool is_run = comm::ask_root(world_, [&] { return pretrained_run(runtime.files, path_).has_value(); });
   if (is_run) {
     open_run(adapters_ ? "" : source.pretrained_weights, read_run, runtime);
   } else if (adapters_) {
@@ -253,7 +254,8 @@ void PretrainedWeights::place_unknown_inputs(const nn::UNet2DConfig& model, int6
 void PretrainedWeights::warn_of_changes(const ModelSource& source, const nn::UNet2DConfig& model,
                                         const ReadRunModel& read_run, const run::Runtime& runtime) {
   comm::do_on_root(world_, [&] {
-    const auto changed = interop::changed_model_keys(read_pretrained_config(source, read_run).unet, model);
+    const auto changed =
+        interop::changed_model_keys(read_pretrained_config(runtime.files, source, read_run).unet, model);
     if (changed.empty()) return;
     runtime.log.warn("{}: it goes on with model.{}, by which its predictions change", path_.string(),
                      fmt::join(changed, " and model."));

@@ -25,10 +25,10 @@
 namespace ddpm::denoise {
 
 /// Where `path` is a run or a checkpoint of one; none for a model folder and for anything else. Not collective.
-std::optional<run::FoundRun> pretrained_run(const base::Path& path);
+std::optional<run::FoundRun> pretrained_run(const base::FileSystem& files, const base::Path& path);
 
 /// Whether a run, checkpoint or model folder draws what a regression leaves (mean_model.h).
-bool has_mean_model(const base::Path& path);
+bool has_mean_model(const base::FileSystem& files, const base::Path& path);
 
 /// The folder with the weights that `source` means, which is not a run: its `pretrained`, or the averages unet_ema/ in
 /// it. Throws base::ConfigError where a folder holds both and the source does not say which, and base::OutputError
@@ -42,7 +42,8 @@ struct PretrainedConfig {
 };
 /// Throws base::OutputError (exit code 4) for what is wrong with the folder. `read_run` reads the configuration of a
 /// run.
-PretrainedConfig read_pretrained_config(const ModelSource& source, const ReadRunModel& read_run);
+PretrainedConfig read_pretrained_config(const base::FileSystem& files, const ModelSource& source,
+                                        const ReadRunModel& read_run);
 
 /// Warns of keys of [diffusion] that are set to other values than those that `source.pretrained` was trained with, and
 /// says what a folder without a scheduler is taken for. Collective.
@@ -52,8 +53,8 @@ void warn_of_changed_diffusion(const ModelSource& source, const diffusion::Sched
 /// What the adapters of `source.lora_adapters` are, whose layers are those of `model`. Targets that PEFT's folder names
 /// and the model lacks are left out, as PEFT passes over them. Throws base::OutputError (exit code 4) for what is wrong
 /// with the adapters, and where no target means a layer.
-nn::LoraConfig read_adapter_config(const ModelSource& source, const nn::UNet2DConfig& model,
-                                   const ReadRunModel& read_run);
+nn::LoraConfig read_adapter_config(const base::FileSystem& files, const ModelSource& source,
+                                   const nn::UNet2DConfig& model, const ReadRunModel& read_run);
 
 /// The weights that training starts from. Of a model with adapters those are the adapters' own, of
 /// `source.lora_adapters`, which fit as they are or not at all; otherwise the weights of `source.pretrained`, fitted to

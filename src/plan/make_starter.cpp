@@ -9,9 +9,10 @@
 namespace ddpm::plan {
 namespace {
 
-Request request_for(const Starter& starter, const data::ImageFormat& image, const StarterWishes& wishes) {
+Request request_for(const base::FileSystem& files, const Starter& starter, const data::ImageFormat& image,
+                    const StarterWishes& wishes) {
   train::Configuration configuration;
-  configuration.load_text(toml_of(starter), "the new configuration");
+  configuration.load_text(files, toml_of(starter), "the new configuration");
   return plan_request(configuration.values(), configuration.values().model, image,
                       StoredSizes::whole(static_cast<int64_t>(image.bytes())),
                       {.nodes = starter.arrangement.nodes,
@@ -55,12 +56,13 @@ StarterSize model_size(const StarterWishes& wishes) {
 
 /// The layout in the memory that there is, for which blocks are computed again in the backward pass where nothing else
 /// suffices.
-void choose_layout(Starter& starter, const data::ImageFormat& image, const StarterWishes& wishes) {
+void choose_layout(const base::FileSystem& files, Starter& starter, const data::ImageFormat& image,
+                   const StarterWishes& wishes) {
   int64_t least = 0;
   int64_t limit = 0;
   for (const bool recomputes : {false, true}) {
     starter.recomputes = recomputes;
-    const Request request = request_for(starter, image, wishes);
+    const Request request = request_for(files, starter, image, wishes);
     limit = request.limit_bytes.value_or(0);
     if (const auto best = best_layout(request, least)) {
       starter.arrangement = best->arrangement;
@@ -85,7 +87,7 @@ void refuse_too_many_ranks(int64_t nodes, int64_t ranks_per_node) {
                           base::grouped(engine::kMaxBatch));
 }
 
-Starter make_starter(const StarterSet& set, const StarterWishes& wishes) {
+Starter make_starter(const base::FileSystem& files, const StarterSet& set, const StarterWishes& wishes) {
   refuse_too_many_ranks(wishes.nodes, wishes.ranks_per_node);
   Starter starter{.images = {.path = set.path,
                              .count = set.count,
@@ -107,7 +109,7 @@ Starter make_starter(const StarterSet& set, const StarterWishes& wishes) {
       wishes.global_size.value_or(starter_global_size(a.ranks(), set.count, wishes.on_host ? 32 : 128));
   const auto refusals = layout::refusals(a.parallelism, a.ranks());
   if (!refusals.empty()) throw base::ConfigError("{}", refusals.front());
-  choose_layout(starter, set.image, wishes);
+  choose_layout(files, starter, set.image, wishes);
   return starter;
 }
 

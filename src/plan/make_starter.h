@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/file_system.h"
 #include "data/field.h"
 #include "optim/mixed_precision.h"
 #include "plan/starter.h"
@@ -38,8 +39,8 @@ void refuse_too_many_ranks(int64_t nodes, int64_t ranks_per_node);
 
 /// The layout has the largest micro-batch that fits into the memory of a rank, with the lowest ZeRO stage that goes
 /// with it on all nodes; a smaller micro-batch, of at least 8, where that needs a lower stage, and any that is clearly
-/// faster. Blocks are computed again in the backward pass where nothing else suffices. Throws ConfigError where no
-/// layout fits, and where the batch does not divide.
-Starter make_starter(const StarterSet& set, const StarterWishes& wishes);
+/// faster. Blocks are computed again in the backward pass where nothing else suffices. `files` is where configurations
+/// are resolved. Throws ConfigError where no layout fits, and where the batch does not divide.
+Starter make_starter(const base::FileSystem& files, const StarterSet& set, const StarterWishes& wishes);
 
 }  // namespace ddpm::plan

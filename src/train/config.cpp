@@ -208,21 +208,23 @@ int64_t finished_models(const Config& config) { return config.validation.every_s
 
 Configuration::Configuration() : schema_(make_schema(values_)) {}
 
-void Configuration::load(std::span<const std::string> files, std::span<const std::string> overrides) {
+void Configuration::load(const base::FileSystem& files, std::span<const std::string> paths,
+                         std::span<const std::string> overrides) {
   std::vector<Layer> layers;
-  for (const std::string& file : files) layers.push_back({file, config::read_toml(file)});
-  load(layers, overrides);
+  for (const std::string& path : paths) layers.push_back({path, config::read_toml(path)});
+  load(files, layers, overrides);
 }
 
-void Configuration::load_text(std::string_view text, const std::string& origin) {
-  load({{origin, config::parse_toml(text, origin)}}, {});
+void Configuration::load_text(const base::FileSystem& files, std::string_view text, const std::string& origin) {
+  load(files, {{origin, config::parse_toml(text, origin)}}, {});
 }
 
-void Configuration::load(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
+void Configuration::load(const base::FileSystem& files, const std::vector<Layer>& layers,
+                         std::span<const std::string> overrides) {
   // The model's own config.json comes below the files and the command line, which therefore are applied again on top.
   apply(layers, overrides);
   if (values_.model_source.names_files()) {
-    const std::optional<nn::LoraConfig> adapters = apply_model_source();
+    const std::optional<nn::LoraConfig> adapters = apply_model_source(files);
     const diffusion::SchedulerConfig of_model = values_.diffusion.scheduler;
     apply(layers, overrides);
     if (const auto wanted = values_.diffusion.scheduler.formulation; wanted != of_model.formulation) {
@@ -231,7 +233,7 @@ void Configuration::load(const std::vector<Layer>& layers, std::span<const std::
     }
     if (adapters) expect_adapters(*adapters);
   }
-  validate();
+  validate(files);
 }
 
 void Configuration::apply(const std::vector<Layer>& layers, std::span<const std::string> overrides) {
@@ -239,7 +241,7 @@ void Configuration::apply(const std::vector<Layer>& layers, std::span<const std:
   config::apply_overrides(schema_, overrides);
 }
 
-void Configuration::validate() const {
+void Configuration::validate(const base::FileSystem& files) const {
   const Config& c = values_;
   run::validate(c);
   if (c.train.steps.has_value() == c.train.epochs.has_value()) {
@@ -249,7 +251,7 @@ void Configuration::validate() const {
   data::train_sources(c.data);
   data::validate(c.data);
   nn::validate(c.model);
-  validate_source();
+  validate_source(files);
   refuse_ready_made_embeddings(c.model);
   diffusion::validate(c.diffusion);
   validate_card(c);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file_system.h"
 #include "config/resolve.h"
 #include "config/schema.h"
 #include "data/config.h"
@@ -88,9 +89,10 @@ class Configuration {
   /// Applies, in this order: the model that model.config names, or model.pretrained if that is not set, the scheduler
   /// of the latter, the TOML files, of which later ones win, and "--section.key VALUE" overrides; then validates.
   /// Throws base::ConfigError, or base::OutputError for what is wrong with the pretrained folder.
-  void load(std::span<const std::string> files, std::span<const std::string> overrides);
-  /// Does the same with TOML text in place of files; `origin` names it in errors.
-  void load_text(std::string_view text, const std::string& origin);
+  /// Runs are looked for in `files`.
+  void load(const base::FileSystem& files, std::span<const std::string> paths, std::span<const std::string> overrides);
+  /// Does the same with TOML text in place of TOML files; `origin` names it in errors.
+  void load_text(const base::FileSystem& files, std::string_view text, const std::string& origin);
 
   /// diffusion.clip_sample, whose default follows from the training set: see denoise/image_values.h.
   void set_clip_sample(bool clips) { values_.diffusion.scheduler.clip_sample = clips; }
@@ -104,21 +106,21 @@ class Configuration {
     std::string origin;
     config::Table table;
   };
-  void load(const std::vector<Layer>& layers, std::span<const std::string> overrides);
+  void load(const base::FileSystem& files, const std::vector<Layer>& layers, std::span<const std::string> overrides);
   void apply(const std::vector<Layer>& layers, std::span<const std::string> overrides);
-  void validate() const;
+  void validate(const base::FileSystem& files) const;
 
   // Where the model comes from: train/config_source.cpp.
   /// Sets the keys of [model] and [diffusion] that the files of model.config, model.pretrained and model.lora_adapters
   /// give. Returns what the latter are.
-  std::optional<nn::LoraConfig> apply_model_source();
+  std::optional<nn::LoraConfig> apply_model_source(const base::FileSystem& files);
   /// Does so where one of them is gone and the run in run.directory began from the same: it needs none of them any
   /// more, but for the weights beside adapters, and its config.toml holds all keys. Returns whether that is so.
   bool apply_begun_run();
   /// Refuses keys that ask for other adapters than those that model.lora_adapters has.
   void expect_adapters(const nn::LoraConfig& stored) const;
   /// Refuses keys that do not go together.
-  void validate_source() const;
+  void validate_source(const base::FileSystem& files) const;
 
   Config values_;
   config::Schema schema_;

@@ -67,20 +67,20 @@ bool Configuration::apply_begun_run() {
   return true;
 }
 
-std::optional<nn::LoraConfig> Configuration::apply_model_source() {
+std::optional<nn::LoraConfig> Configuration::apply_model_source(const base::FileSystem& files) {
   const denoise::ModelSource& source = values_.model_source;
   expect_names(source);
   if (!apply_begun_run()) {
     nn::LoraConfig lora = values_.model.lora;
     if (source.config) values_.model = interop::read_unet_config(*source.config);
     if (source.pretrained) {
-      denoise::PretrainedConfig pretrained = denoise::read_pretrained_config(source, read_run_model);
+      denoise::PretrainedConfig pretrained = denoise::read_pretrained_config(files, source, read_run_model);
       if (!source.config) values_.model = std::move(pretrained.unet);
       if (const auto& scheduler = pretrained.scheduler) {  // whose file may have keys that training does not read
         values_.diffusion.scheduler = diffusion::keys_shared_with(*scheduler, scheduler->formulation);
       }
     }
-    if (source.lora_adapters) lora = denoise::read_adapter_config(source, values_.model, read_run_model);
+    if (source.lora_adapters) lora = denoise::read_adapter_config(files, source, values_.model, read_run_model);
     values_.model.lora = std::move(lora);
   }
   return source.lora_adapters ? std::optional(values_.model.lora) : std::nullopt;
@@ -110,14 +110,14 @@ void Configuration::expect_adapters(const nn::LoraConfig& stored) const {
       *values_.model_source.lora_adapters, text(stored, has), text(asked, wants), difference);
 }
 
-void Configuration::validate_source() const {
+void Configuration::validate_source(const base::FileSystem& files) const {
   const Config& c = values_;
   const denoise::ModelSource& source = c.model_source;
   if (!source.pretrained && !source.pretrained_weights.empty()) {
     throw base::ConfigError("model.pretrained_weights = \"{}\", but model.pretrained is not set",
                             source.pretrained_weights);
   }
-  if (source.pretrained && !c.diffusion.mean_model && denoise::has_mean_model(*source.pretrained)) {
+  if (source.pretrained && !c.diffusion.mean_model && denoise::has_mean_model(files, *source.pretrained)) {
     throw base::ConfigError(
         "model.pretrained = {}: the model draws what a regression leaves; wanted: diffusion.mean_model, its folder {}",
         *source.pretrained, interop::kMeanFolder);
@@ -131,7 +131,7 @@ void Configuration::validate_source() const {
   if (c.model.lora.targets.empty()) {
     throw base::ConfigError("model.lora_targets is empty; wanted: \"attention\", \"convolutions\" or names of layers");
   }
-  if (source.pretrained && denoise::pretrained_run(*source.pretrained)) {
+  if (source.pretrained && denoise::pretrained_run(files, *source.pretrained)) {
     throw base::ConfigError(
         "model.pretrained = {}: adapters belong to a model folder, which PEFT opens; wanted: the run's folder model/",
         *source.pretrained);

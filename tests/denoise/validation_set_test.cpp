@@ -154,7 +154,7 @@ class Training {
  private:
   static std::unique_ptr<train::Configuration> load(const Case& chosen, const std::string& folder) {
     auto configuration = std::make_unique<train::Configuration>();
-    configuration->load_text(toml(chosen, folder), "test");
+    configuration->load_text(*base::posix_file_system(), toml(chosen, folder), "test");
     return configuration;
   }
 

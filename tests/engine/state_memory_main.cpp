@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file_system.h"
 #include "comm/collectives.h"
 #include "comm/mpi_session.h"
 #include "engine/state_memory.h"
@@ -44,10 +45,11 @@ int main(int argc, char** argv) {
   try {
     comm::MpiSession session(argc, argv);
     const std::vector<std::string> words(argv + 1, argv + argc);
+    const auto files = base::posix_file_system();
     train::Configuration configuration;
     comm::agree(session.world(), [&] {
       if (words.empty()) throw base::ConfigError("usage: train_state_memory CONFIG.toml [--section.key VALUE ...]");
-      configuration.load(std::span(words).first(1), std::span(words).subspan(1));
+      configuration.load(*files, std::span(words).first(1), std::span(words).subspan(1));
     });
     print_states(session, configuration.values());
     session.finalize();

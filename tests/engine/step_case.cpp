@@ -60,8 +60,8 @@ void StepCaseTest::SetUp() {
 
 Trained StepCaseTest::train(StepCase chosen) {
   train::Configuration configuration;
-  configuration.load_text(toml(folder_.string(), chosen), "test");
   const auto files = base::posix_file_system();
+  configuration.load_text(*files, toml(folder_.string(), chosen), "test");
   comm::Communicator& world = ddpm::test::world();
   const base::Logger log(world.rank(), world.size());
   const run::Runtime runtime{ddpm::test::session(), *files, log};

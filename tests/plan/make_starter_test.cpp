@@ -1,8 +1,11 @@
 #include "plan/make_starter.h"
 
+#include <memory>
+
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "base/file_system.h"
 
 namespace ddpm::plan {
 namespace {
@@ -15,7 +18,7 @@ class MakeStarter : public testing::Test {
   std::optional<Starter> with_memory(double gib) {
     wishes_.memory_gib = gib;
     try {
-      return make_starter(set_, wishes_);
+      return make_starter(*files_, set_, wishes_);
     } catch (const base::ConfigError& error) {
       EXPECT_THAT(error.what(), HasSubstr("a rank needs"));
       return std::nullopt;
@@ -23,13 +26,14 @@ class MakeStarter : public testing::Test {
   }
   std::string refusal() {
     try {
-      make_starter(set_, wishes_);
+      make_starter(*files_, set_, wishes_);
     } catch (const base::ConfigError& error) {
       return error.what();
     }
     return "";
   }
 
+  std::unique_ptr<base::FileSystem> files_ = base::posix_file_system();
   StarterSet set_{.path = "shapes", .image = {.height = 64, .width = 64, .channels = 3}, .count = 5000, .classes = 10};
   StarterWishes wishes_{.ranks_per_node = 4, .machine = "a100", .on_host = false, .run_directory = "runs/shapes"};
 };
@@ -69,7 +73,7 @@ TEST_F(MakeStarter, GivesUpSpeedForMemoryAndThenRefuses) {
 
 TEST_F(MakeStarter, IsSmallOnTheHost) {
   wishes_ = {.memory_gib = 64.0, .steps = 7, .run_directory = "runs/shapes"};
-  const Starter starter = make_starter(set_, wishes_);
+  const Starter starter = make_starter(*files_, set_, wishes_);
   EXPECT_EQ(starter.model.block_out_channels.front(), 32);
   EXPECT_EQ(starter.arrangement.parallelism.global_size, 32);
   EXPECT_EQ(starter.steps, 7);
