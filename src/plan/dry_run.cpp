@@ -1,7 +1,6 @@
 #include "plan/dry_run.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -28,6 +27,7 @@
 #include "run/run_folder.h"
 #include "run/run_start.h"
 #include "run/snapshot.h"
+#include "train/after_validation.h"
 #include "train/base_weights.h"
 #include "train/config.h"
 #include "train/first_weights.h"
@@ -36,7 +36,6 @@
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
-#include "train/validation_history.h"
 
 namespace ddpm::plan {
 namespace {
@@ -165,13 +164,14 @@ Beginning find_beginning(const train::Config& config, const run::Runtime& runtim
                          const data::Dataset& dataset, const std::string& validation_set) {
   comm::Communicator& world = runtime.session.world();
   checkpoint::CheckpointStore store(runtime.files, world, run.path(), runtime.log);
-  train::ValidationHistory history(validation_set, config.early_stopping.min_delta, runtime.files, store, world,
-                                   runtime.log);
-  train::EarlyStopping early_stopping(history, config.early_stopping.patience);
+  train::AfterValidation after_validation(config.early_stopping, validation_set, runtime.files, store, world,
+                                          runtime.log);
+  const auto callbacks = after_validation.callbacks();
   Beginning beginning{.checkpoint = run::Resume(config.checkpoint.resume).find(run, store, runtime.files, world)};
-  if (beginning.checkpoint) history.resume(*beginning.checkpoint);
-  const std::array<train::Callback*, 1> ending{&early_stopping};
-  beginning.complete = train::is_done(run, beginning.checkpoint, train::steps_on(dataset, config), ending);
+  if (beginning.checkpoint) {
+    for (train::Callback* callback : callbacks) callback->resume(*beginning.checkpoint);
+  }
+  beginning.complete = train::is_done(run, beginning.checkpoint, train::steps_on(dataset, config), callbacks);
   return beginning;
 }
 

@@ -72,7 +72,8 @@ class Callback {
   virtual void saved(int64_t /*step*/) {}
   /// Returns the steps whose checkpoints retention spares.
   [[nodiscard]] virtual std::set<int64_t> pinned() const { return {}; }
-  /// Whether the run ends here although steps are left.
+  /// Whether the run ends here although steps are left. Callbacks of `ddpm train` that may say so stand in
+  /// train/after_validation.h, since a dry run asks them, too.
   [[nodiscard]] virtual bool ends_run() const { return false; }
   /// Frees what needs all ranks, after the last step of this start. It is called once; whatever reads what the callback
   /// frees, such as a loader of its data, has ended before.

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <functional>
+#include <initializer_list>
 #include <optional>
 
 #include <ATen/Parallel.h>
@@ -12,6 +13,7 @@
 #include "device/choose_device.h"
 #include "run/resume.h"
 #include "run/supervision.h"
+#include "train/after_validation.h"
 #include "train/base_weights.h"
 #include "train/block_norm_monitor.h"
 #include "train/card.h"
@@ -30,7 +32,6 @@
 #include "train/task.h"
 #include "train/training_set.h"
 #include "train/validation.h"
-#include "train/validation_history.h"
 
 namespace ddpm::train {
 namespace {
@@ -77,9 +78,7 @@ class Trainer {
   RememberedFacts facts_;
   BaseWeights base_weights_;
   MeanRecord mean_record_;
-  ValidationHistory history_;
-  BestCheckpoint best_checkpoint_;
-  EarlyStopping early_stopping_;
+  AfterValidation after_validation_;
   ProgressDisplay display_;
   Logging logging_;
   BlockNormMonitor norms_;
@@ -106,9 +105,7 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
       facts_(gather_facts(task_, runtime)),
       base_weights_(config_, world_),
       mean_record_(task_.mean, world_),
-      history_(validation_.set(), config_.early_stopping.min_delta, runtime.files, driver_.store(), world_, log_),
-      best_checkpoint_(history_),
-      early_stopping_(history_, config_.early_stopping.patience),
+      after_validation_(config_.early_stopping, validation_.set(), runtime.files, driver_.store(), world_, log_),
       display_(config_.logging, task_.total_steps, config_.batch.global_size, model_.progress, log_),
       logging_(config_.logging, configuration.schema(), config_.batch.global_size, model_.progress, task_.place.device,
                driver_.folder(), runtime),
@@ -119,11 +116,12 @@ Trainer::Trainer(Configuration& configuration, const run::Runtime& runtime)
   logging_.count_epochs(task_.history);
   validation_.watch(step_, model_.unet);
   driver_.name_sets(task_.dataset.content_hash(), validation_.set());
-  for (Callback* callback : std::initializer_list<Callback*>{
-           &profiler_, &training_set_, &facts_, &base_weights_, &mean_record_, &validation_, &history_,
-           &best_checkpoint_, &early_stopping_, &samples_, &norms_, &display_, &logging_}) {
-    driver_.add(*callback);
-  }
+  const auto add = [this](std::initializer_list<Callback*> callbacks) {
+    for (Callback* callback : callbacks) driver_.add(*callback);
+  };
+  add({&profiler_, &training_set_, &facts_, &base_weights_, &mean_record_, &validation_});
+  for (Callback* callback : after_validation_.callbacks()) driver_.add(*callback);
+  add({&samples_, &norms_, &display_, &logging_});
 }
 
 void Trainer::train() {
@@ -213,7 +211,7 @@ void Trainer::training_loop() {
 }
 
 void Trainer::say_how_it_ended() {
-  const ValidationRecord& record = history_.record();
+  const ValidationRecord& record = after_validation_.record();
   if (model_.progress.step < task_.total_steps) {
     log_.info("stopped early at step {} of {}: {} in a row without an improvement", model_.progress.step,
               task_.total_steps, base::counted(record.waited, "validation"));
@@ -233,7 +231,7 @@ void Trainer::say_how_it_ended() {
 CardFacts Trainer::card_facts() const {
   return {.history = task_.history,
           .progress = model_.progress,
-          .validated = history_.record(),
+          .validated = after_validation_.record(),
           .training = facts_.facts(),
           .class_names = task_.image_record().class_names};
 }
@@ -241,7 +239,7 @@ CardFacts Trainer::card_facts() const {
 /// RUN/model-best, of the checkpoint with the best validation loss. One from before the losses began anew is removed.
 void Trainer::write_best_model() {
   const base::Path best = driver_.folder().best_model();
-  const ValidationRecord& record = history_.record();
+  const ValidationRecord& record = after_validation_.record();
   if (!record.best_loss) return driver_.folder().drop_best_model();
   try {
     export_best(driver_.store().directory(record.best_step), base_weights_.base(), best, runtime_);
