@@ -156,35 +156,42 @@ void expect_supported(const base::Json& json, SamplerType sampler, Formulation f
   }
 }
 
+/// The name of the shift of flow in files of diffusers' classes for flow.
+constexpr const char* kShift = "shift";
+
 /// The names of the shift of flow in files of diffusers. Where a file has both, that of the sampler's own class counts,
 /// which comes last.
 std::array<const char*, 2> shift_keys(SamplerType sampler) {
   constexpr const char* kOfDpmSolvers = "flow_shift";
-  constexpr const char* kOfFlowMatching = "shift";
-  if (is_dpmsolver(sampler)) return {kOfFlowMatching, kOfDpmSolvers};
-  return {kOfDpmSolvers, kOfFlowMatching};
+  if (is_dpmsolver(sampler)) return {kShift, kOfDpmSolvers};
+  return {kOfDpmSolvers, kShift};
+}
+
+/// The keys of the process that a model of the formulation has learned, which are read and written. `shifts` are the
+/// names of the shift of flow.
+void describe_process(config::Section& section, SchedulerConfig& c, std::span<const char* const> shifts) {
+  switch (c.formulation) {
+    case Formulation::ddpm:
+      return describe_ddpm(section, c);
+    case Formulation::edm:
+      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps})
+          .key("prediction_type", c.prediction_type, "");
+      return describe_edm(section, c);
+    case Formulation::flow:
+      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps});
+      for (const char* key : shifts) section.key(key, c.shift, "", {.min = 0.0, .above_min = true});
+      return;
+    case Formulation::regression:
+      return;
+  }
 }
 
 /// The keys that `sampler` reads of a file: types, ranges and choices are those of the [diffusion] section.
 config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, SamplerType sampler) {
   config::Schema schema;
   config::Section section = schema.section("scheduler", "", config::Identity::fixed);
-  switch (c.formulation) {
-    case Formulation::ddpm:
-      describe_ddpm(section, c);
-      break;
-    case Formulation::edm:
-      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps})
-          .key("prediction_type", c.prediction_type, "");
-      describe_edm(section, c);
-      break;
-    case Formulation::flow:
-      section.key("num_train_timesteps", c.num_train_timesteps, "", {.min = 1, .max = kMostTimesteps});
-      for (const char* key : shift_keys(sampler)) section.key(key, c.shift, "", {.min = 0.0, .above_min = true});
-      break;
-    case Formulation::regression:
-      return schema;
-  }
+  describe_process(section, c, shift_keys(sampler));
+  if (c.formulation == Formulation::regression) return schema;
   SolverConfig& solver = c.solver;
   if (is_dpmsolver(sampler) && c.formulation != Formulation::ddpm) describe_thresholding(section, c);
   if (sampler == SamplerType::ddim) section.key("set_alpha_to_one", solver.set_alpha_to_one, "");
@@ -209,22 +216,8 @@ config::Schema file_schema(SchedulerConfig& c, AlgorithmType& algorithm, Sampler
 config::Schema written_schema(SchedulerConfig& c) {
   config::Schema schema;
   config::Section section = schema.section("scheduler", "", config::Identity::fixed);
-  switch (c.formulation) {
-    case Formulation::ddpm:
-      describe_ddpm(section, c);
-      break;
-    case Formulation::edm:
-      describe_edm(section, c);
-      section.key("num_train_timesteps", c.num_train_timesteps, "")
-          .key("prediction_type", c.prediction_type, "")
-          .key("final_sigmas_type", c.solver.final_sigmas_type, "");
-      break;
-    case Formulation::flow:
-      section.key("num_train_timesteps", c.num_train_timesteps, "").key("shift", c.shift, "");
-      break;
-    case Formulation::regression:
-      break;
-  }
+  describe_process(section, c, std::array{kShift});
+  if (c.formulation == Formulation::edm) section.key("final_sigmas_type", c.solver.final_sigmas_type, "");
   return schema;
 }
 
