@@ -23,7 +23,7 @@ namespace {
 
 diffusion::ImageShape shape_of(const nn::UNet2DConfig& model) {
   const nn::ImageSize size = nn::image_size(model);
-  return {model.out_channels, size.depth > 0 ? size.depth * size.height : size.height, size.width};
+  return {model.out_channels, size.rows(), size.width};
 }
 
 diffusion::SamplerType sampler_of(const SampleBenchOptions& options, diffusion::Formulation formulation) {

@@ -8,21 +8,12 @@
 #include "base/error.h"
 
 namespace ddpm::denoise {
-namespace {
-
-/// The sides of what the model sees at once, in the order of images.
-std::vector<int64_t> seen_sides(const LoadedModel& model) {
-  const nn::ImageSize size = nn::image_size(model.unet->config());
-  if (size.depth > 0) return {size.depth, size.height, size.width};
-  return {size.height, size.width};
-}
-
-}  // namespace
 
 void expect_positions_of_whole_images(const LoadedModel& model) {
   const std::vector<int64_t> learned = model.image.whole_sides();
   const std::vector<int64_t> drawn = model.image.sides();
-  if (!model.image.positions || learned.empty() || drawn == learned || drawn != seen_sides(model)) return;
+  const std::vector<int64_t> seen = nn::image_size(model.unet->config()).sides();  // by the model at once
+  if (!model.image.positions || learned.empty() || drawn == learned || drawn != seen) return;
   throw base::ConfigError(
       "images of {}: the model was trained on windows of images of {}, and is given where in such an image each pixel "
       "lies; wanted: --size {}",

@@ -17,12 +17,7 @@ namespace ddpm::denoise {
 namespace {
 
 /// The sides of the model's windows, in the order of images.
-std::vector<int64_t> window_of(const nn::UNet2DConfig& model) {
-  const nn::ImageSize size = nn::image_size(model);
-  std::vector<int64_t> sides = {size.height, size.width};
-  if (size.depth > 0) sides.insert(sides.begin(), size.depth);
-  return sides;
-}
+std::vector<int64_t> window_of(const nn::UNet2DConfig& model) { return nn::image_size(model).sides(); }
 
 bool wraps_along(const ImageRecord& image, std::size_t axis) { return !image.wraps.empty() && image.wraps[axis]; }
 

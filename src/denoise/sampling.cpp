@@ -9,6 +9,7 @@
 #include <ATen/ops/select.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -32,10 +33,8 @@ namespace {
 
 // What models must share, in the words of their config.json: all that is compared.
 std::string images_text(const nn::UNet2DConfig& model) {
-  const nn::ImageSize size = nn::image_size(model);
-  return fmt::format("{}{} × {} with in_channels = {}, out_channels = {}",
-                     size.depth > 0 ? fmt::format("{} × ", size.depth) : "", size.height, size.width, model.in_channels,
-                     model.out_channels);
+  return fmt::format("{} with in_channels = {}, out_channels = {}", fmt::join(nn::image_size(model).sides(), " × "),
+                     model.in_channels, model.out_channels);
 }
 
 std::string classes_text(const nn::UNet2DConfig& model) {

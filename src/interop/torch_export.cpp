@@ -1,5 +1,3 @@
-#include <vector>
-
 #include <fmt/ranges.h>
 
 #include "diffusion/config.h"
@@ -23,12 +21,10 @@ model = field_unet.FieldUNet2D.from_folder(here)
 std::string inputs(const WrittenModel& model) {
   const nn::UNet2DConfig& c = model.unet;
   const bool fits = nn::fits_diffusers(c);
-  const nn::ImageSize size = nn::image_size(c);
-  std::vector<int64_t> sides = {size.height, size.width};
-  if (size.depth > 0) sides.insert(sides.begin(), size.depth);
-  std::string text = fmt::format(R"("sample": torch.zeros(2, {}, {}), "{}": torch.ones(2, dtype=torch.{}))",
-                                 c.in_channels, fmt::join(sides, ", "), fits ? "timestep" : "timesteps",
-                                 takes_whole_timesteps(c, model.scheduler.formulation) ? "int64" : "float32");
+  std::string text =
+      fmt::format(R"("sample": torch.zeros(2, {}, {}), "{}": torch.ones(2, dtype=torch.{}))", c.in_channels,
+                  fmt::join(nn::image_size(c).sides(), ", "), fits ? "timestep" : "timesteps",
+                  takes_whole_timesteps(c, model.scheduler.formulation) ? "int64" : "float32");
   if (c.num_parameters) text += fmt::format(R"(, "parameters": torch.zeros(2, {}))", *c.num_parameters);
   if (c.class_embed_type == nn::ClassEmbedding::identity) {
     text += fmt::format(R"(, "class_labels": torch.zeros(2, {}))", nn::time_embedding_dim(c));

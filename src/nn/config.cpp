@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "nn/blocks/block_table.h"
 
@@ -134,9 +135,8 @@ std::string size_problem(const UNet2DConfig& c, const ImageSize& size) {
         "are wanted",
         size.height, size.width, c.up_block_types.front(), least_size(c));
   }
-  return fmt::format("images are {}{} × {}, but this model halves them {} times: a multiple of {} is wanted",
-                     size.depth == 0 ? "" : fmt::format("{} × ", size.depth), size.height, size.width,
-                     c.block_out_channels.size() - 1, multiple);
+  return fmt::format("images are {}, but this model halves them {} times: a multiple of {} is wanted",
+                     fmt::join(size.sides(), " × "), c.block_out_channels.size() - 1, multiple);
 }
 
 }  // namespace ddpm::nn

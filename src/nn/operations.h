@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace ddpm::nn {
 
@@ -15,6 +16,10 @@ struct ImageSize {
   int64_t depth = 0;  ///< layers of a volume; 0 for flat images
 
   friend bool operator==(const ImageSize&, const ImageSize&) = default;
+  /// Height and width, of volumes with the depth before.
+  [[nodiscard]] std::vector<int64_t> sides() const {
+    return depth == 0 ? std::vector{height, width} : std::vector{depth, height, width};
+  }
   /// The rows of all layers.
   [[nodiscard]] int64_t rows() const { return depth == 0 ? height : depth * height; }
   [[nodiscard]] double pixels() const { return static_cast<double>(rows()) * static_cast<double>(width); }
