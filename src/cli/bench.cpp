@@ -286,7 +286,7 @@ Subcommand declare(const Subcommand& bench, Command& command, const std::string&
                    const std::shared_ptr<Arguments>& arguments, const std::function<void(Context&, Arguments)>& run) {
   const Subcommand one = bench.add_subcommand(name, help);
   add_config_arguments(one, arguments, /*required=*/false);
-  one.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(one, arguments->json);
   one.footer("Any key of the configuration can be set here too: --section.key VALUE.");
   one.on_chosen([&command, one, arguments, run] {
     arguments->overrides = one.config_pairs();

@@ -206,7 +206,7 @@ Subcommand declare_reader(const Subcommand& parent, Command& command, const std:
                           void (*run)(Context&, const ReadArguments&)) {
   const Subcommand reader = parent.add_subcommand(name, help);
   reader.add("DIR", &arguments->path, kDirHelp).required();
-  reader.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(reader, arguments->json);
   reader.on_chosen(
       [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });
   return reader;
@@ -221,7 +221,7 @@ void declare_reshard(const Subcommand& parent, Command& command) {
       .required()
       .accept(IntegerRange{1, checkpoint::kMaxShards});
   reshard.add("--output", &arguments->output, "The new run folder; it must not exist").required();
-  reshard.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(reshard, arguments->json);
   reshard.footer(
       "Training needs none of this: any number of ranks resumes from any number of shards. The new folder holds the\n"
       "checkpoint and the run's config.toml; `ddpm train --run.directory NEW` continues there.");

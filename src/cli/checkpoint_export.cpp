@@ -106,7 +106,7 @@ void add_export_command(const Subcommand& parent, Command& command) {
   exporter
       .add("--dtype", &arguments->dtype, "Type of the weights, rounded to the nearest even; onnx computes in float32")
       .show_default();
-  exporter.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(exporter, arguments->json);
   exporter.footer(
       "A diffusers folder is what RUN/model is, of any checkpoint and average. TorchScript and ONNX files run without\n"
       "ddpm and diffusers: their inputs are sample [N, C, H, W] and timestep [N], and class_labels and parameters if\n"

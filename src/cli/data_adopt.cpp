@@ -141,7 +141,7 @@ void declare_data_adopt(const Subcommand& data, Command& command) {
       .add("FILE", &arguments->files,
            "HDF5 files, also by a pattern in quotes; the digests of FILE are written to FILE.ddpm")
       .required();
-  adopt.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(adopt, arguments->json);
   adopt.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_adopt(context, *arguments); }, .shares_work = true};
   });

@@ -106,7 +106,7 @@ void declare_data_append(const Subcommand& data, Command& command) {
   append.add("--labels", &arguments->labels, "As of `data create`; class names have to be those of the dataset")
       .show_default();
   add_array_names(append, options.arrays, arguments->composing);
-  append.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(append, arguments->json);
   append.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_append(context, *arguments); }, .shares_work = true};
   });
@@ -121,7 +121,7 @@ void declare_data_reshard(const Subcommand& data, Command& command) {
   reshard.add("--shards", &options.shards, "Number of files, which is also the most ranks that can work")
       .show_default();
   reshard.add(kAlignOption, &options.alignment, std::string(kAlignHelp) + "; without it, as in DATASET");
-  reshard.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(reshard, arguments->json);
   reshard.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_data_reshard(context, *arguments); }, .shares_work = true};
   });

@@ -195,7 +195,7 @@ void declare_data_create(const Subcommand& data, Command& command) {
       .show_default();
   add_array_names(create, options.arrays, arguments->composing);
   add_array_records(create, options.arrays);
-  create.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(create, arguments->json);
   create.on_chosen([&command, arguments] {
     command = {.run = [arguments](Context& context) { run_create(context, *arguments); }, .shares_work = true};
   });

@@ -176,7 +176,7 @@ Subcommand declare_kind(const Subcommand& generate, Command& command, const std:
       .accept(IntegerRange{1, data::kMostShards})
       .show_default();
   kind.add(kAlignOption, &set.alignment, kAlignHelp);
-  kind.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(kind, arguments->json);
   kind.on_chosen([&command, arguments, maker] {
     command = {.run = [arguments, maker](Context& context) { run_generate(context, *arguments, maker); },
                .shares_work = true};

@@ -4,6 +4,7 @@
 
 #include "base/counted.h"
 #include "base/error.h"
+#include "cli/output.h"
 #include "comm/collectives.h"
 #include "device/threads.h"
 
@@ -17,7 +18,7 @@ Subcommand declare_reader(const Subcommand& data, Command& command, const std::s
       .add("DATASET", &arguments->path,
            "A dataset's folder, one HDF5 or NetCDF-4 file, or files by a pattern in quotes")
       .required();
-  reader.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(reader, arguments->json);
   declare_dataset_arguments(reader, arguments->dataset);
   reader.on_chosen(
       [&command, arguments, run] { command.run = [arguments, run](Context& context) { run(context, *arguments); }; });

@@ -87,7 +87,7 @@ void declare_data_stats(const Subcommand& data, Command& command) {
   stats.add_flag("--transformed", arguments->options.transformed,
                  "What the model sees: values after their variable's transform, not as they are stored");
   declare_dataset_arguments(stats, arguments->dataset);
-  stats.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(stats, arguments->json);
   stats.on_chosen(
       [&command, arguments] { command.run = [arguments](Context& context) { run_stats(context, *arguments); }; });
 }

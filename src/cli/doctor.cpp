@@ -79,7 +79,7 @@ void add_doctor_command(const Subcommand& program, Command& command) {
   const auto arguments = std::make_shared<DoctorArguments>();
   one.add("--output", &arguments->output, "The run folder whose file system is tested; it need not exist")
       .show_default();
-  one.add_flag("--json", arguments->json, "Print the result as one JSON object");
+  add_json_flag(one, arguments->json);
   one.add("--timeout", &arguments->timeout_s, "Seconds that a part may take before the late host is named")
       .accept(NumberRange{1.0, 86400.0})
       .show_default();

@@ -8,7 +8,7 @@
 namespace ddpm::cli {
 
 void declare_result_arguments(const Subcommand& command, ResultArguments& arguments) {
-  command.add_flag("--json", arguments.json, "Print the result as one JSON object");
+  add_json_flag(command, arguments.json);
   command.add("--output", &arguments.output,
               "Write the same object to this .json file, too; ddpm report shows those of RUN/evaluation");
 }

@@ -10,6 +10,10 @@ void print(const Context& context, const std::string& text) {
                    [&] { base::write_standard_output(text.ends_with('\n') ? text : text + '\n'); });
 }
 
+void add_json_flag(const Subcommand& command, bool& json) {
+  command.add_flag("--json", json, "Print the result as one JSON object");
+}
+
 std::string dump(const base::OrderedJson& json) {
   return json.dump(-1, ' ', false, base::OrderedJson::error_handler_t::replace);
 }

@@ -138,7 +138,7 @@ void add_plan_command(const Subcommand& program, Command& command) {
   parameters.needs(ranks);
   plan.add_flag("--meshes", options->meshes,
                 "Compare meshes of all ranks instead: stages of a pipeline, tiles, parts of blocks, and ZeRO stages");
-  plan.add_flag("--json", options->json, "Print the result as one JSON object");
+  add_json_flag(plan, options->json);
   plan.footer(
       "Any key of the configuration can be set here too: --section.key VALUE, and any constant of the machine:\n"
       "--machine.network_gb_per_s 12.5. docs/plan.md has the formulas and the constants.");
