@@ -1,6 +1,8 @@
 #include "cli/checkpoint.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/named.h"
 #include "base/utc_text.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/reshard.h"
@@ -73,10 +76,16 @@ struct Listing {
   [[nodiscard]] bool is_latest(const CheckpointInfo& info) const { return info.directory.filename() == latest; }
 };
 
-std::string state_of(const CheckpointInfo& info) {
-  if (info.problem.empty()) return "ok";
-  if (info.newer) return "newer";
-  return info.unreadable ? "unreadable" : "damaged";
+/// How a checkpoint was found: whole, damaged, of a newer version of ddpm, or not to be read now.
+enum class CheckpointState : uint8_t { ok, damaged, newer, unreadable };
+constexpr auto names_of(CheckpointState /*type*/) {
+  return std::to_array<std::string_view>({"ok", "damaged", "newer", "unreadable"});
+}
+
+CheckpointState state_of(const CheckpointInfo& info) {
+  if (info.problem.empty()) return CheckpointState::ok;
+  if (info.newer) return CheckpointState::newer;
+  return info.damaged() ? CheckpointState::damaged : CheckpointState::unreadable;
 }
 
 OrderedJson json_of(const Listing& listing) {
@@ -88,7 +97,7 @@ OrderedJson json_of(const Listing& listing) {
                    {"ranks", known ? OrderedJson(info.world_size) : OrderedJson()},
                    {"bytes", known ? OrderedJson(info.bytes) : OrderedJson()},
                    {"written", known ? OrderedJson(base::utc_text(info.written)) : OrderedJson()},
-                   {"state", state_of(info)},
+                   {"state", base::name_of(state_of(info))},
                    {"problem", info.problem},
                    {"newest", listing.is_newest(info)},
                    {"latest", listing.is_latest(info)}});
@@ -103,7 +112,7 @@ std::string table_of(const Listing& listing) {
     text +=
         fmt::format("\n{:>10}  {:20}  {:>5}  {:>15}  {}{}{}{}", info.step, known ? base::utc_text(info.written) : "-",
                     known ? std::to_string(info.world_size) : "-", known ? std::to_string(info.bytes) : "-",
-                    state_of(info), listing.is_newest(info) ? ", newest" : "",
+                    base::name_of(state_of(info)), listing.is_newest(info) ? ", newest" : "",
                     listing.is_latest(info) ? ", LATEST" : "", info.problem.empty() ? "" : ": " + info.problem);
   }
   return text;
@@ -133,11 +142,12 @@ void run_list(Context& context, const ReadArguments& arguments) {
 
 /// "1 of 2 checkpoints damaged": how many are in the worst state that any of them is in, where not all are readable.
 std::string verdict_on(const std::vector<CheckpointInfo>& found) {
-  using Said = std::pair<std::string_view, std::string_view>;
-  for (const Said& said : {Said{"damaged", "damaged"}, Said{"newer", "of a newer version of ddpm"},
-                           Said{"unreadable", "cannot be read now"}}) {
-    const auto count = std::ranges::count_if(found, [&](const auto& info) { return state_of(info) == said.first; });
-    if (count > 0) return fmt::format("{} of {} {}", count, base::counted(found.size(), "checkpoint"), said.second);
+  using Said = std::pair<CheckpointState, std::string_view>;
+  for (const auto& [state, text] :
+       {Said{CheckpointState::damaged, "damaged"}, Said{CheckpointState::newer, "of a newer version of ddpm"},
+        Said{CheckpointState::unreadable, "cannot be read now"}}) {
+    const auto count = std::ranges::count(found, state, state_of);
+    if (count > 0) return fmt::format("{} of {} {}", count, base::counted(found.size(), "checkpoint"), text);
   }
   return "";
 }
