@@ -180,13 +180,7 @@ include(CPack)
 # --- The manual and the shells' completions, which the program itself makes -----------------------------------------------
 
 set(ddpm_spoken "${PROJECT_BINARY_DIR}/package/spoken")
-install(CODE "
-  file(REMOVE_RECURSE \"${ddpm_spoken}\")
-  file(MAKE_DIRECTORY \"${ddpm_spoken}\")
-  execute_process(COMMAND \"$<TARGET_FILE:ddpm>\" completion --man-pages \"${ddpm_spoken}/man\" COMMAND_ERROR_IS_FATAL ANY)
-  foreach(shell IN ITEMS bash zsh fish)
-    execute_process(COMMAND \"$<TARGET_FILE:ddpm>\" completion \${shell} OUTPUT_FILE \"${ddpm_spoken}/\${shell}\" COMMAND_ERROR_IS_FATAL ANY)
-  endforeach()" COMPONENT program)
+_ddpm_configure_step(ask_program)
 install(DIRECTORY "${ddpm_spoken}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT program)
 install(FILES "${ddpm_spoken}/bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME ddpm COMPONENT program)
 install(FILES "${ddpm_spoken}/zsh" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" RENAME _ddpm COMPONENT program)

@@ -87,6 +87,17 @@ class Install(unittest.TestCase):
         df.chmod(0o755)
         self.refused(install(PATH=f"{df.parent}:{os.environ['PATH']}"), "has 2 MiB free, and the libraries take")
 
+    def test_a_program_that_cannot_be_loaded_leaves_no_prefix(self):
+        said = subprocess.run(["readelf", "--dynamic", "--wide", COPY / "ddpm"], capture_output=True, text=True, check=True).stdout
+        mpi = re.search(r"Shared library: \[(libmpi[^]]*)\]", said)[1]
+        other = WORK / "other" / mpi
+        other.parent.mkdir()
+        other.write_text("This is no library.\n")
+        for arguments in ((), ("--component", "program")):
+            with self.subTest(arguments=arguments):
+                self.refused(install(*arguments, LD_LIBRARY_PATH=str(other.parent)), f"{COPY}/ddpm cannot be run here (127:", mpi,
+                             "Load the modules that it was built with")  # fmt: skip
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
