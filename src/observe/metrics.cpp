@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -83,6 +84,14 @@ bool is_set(const std::optional<T>& value) {
   return value.has_value();
 }
 bool is_set(const NamedValues& values) { return !values.empty(); }
+
+/// What the names and values take of a line, with quotes, colons and commas.
+std::size_t bytes_of(const NamedValues& values) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : values)
+    bytes += base::Json(name).dump().size() + base::Json(value).dump().size() + 2;
+  return bytes;
+}
 
 // --- reading
 
@@ -183,6 +192,31 @@ std::string own_name_problem(std::string_view name) {
   return taken ? "is a key that metrics.jsonl has already" : "";
 }
 
+std::vector<std::string> fit_into_line(StepMetrics& metrics) {
+  constexpr std::size_t kOthers = 4096;  // all that is no named value takes 2 KB at most
+  struct List {
+    std::string_view key;
+    NamedValues M::*member;
+    std::size_t bytes;
+  };
+  std::vector<List> lists = {{"own", &M::own, bytes_of(metrics.own)}};
+  for (const Metric& metric : kMetrics) {
+    const auto* member = std::get_if<NamedValues M::*>(&metric.member);
+    if (member != nullptr) lists.push_back({metric.key, *member, bytes_of(metrics.*(*member))});
+  }
+  std::ranges::stable_sort(lists, std::ranges::greater{}, &List::bytes);
+  std::size_t bytes = kOthers;
+  for (const List& list : lists) bytes += list.bytes;
+  std::vector<std::string> left_out;
+  for (const List& list : lists) {
+    if (bytes <= kMostLineBytes) break;
+    (metrics.*list.member).clear();
+    bytes -= list.bytes;
+    left_out.emplace_back(list.key);
+  }
+  return left_out;
+}
+
 std::string to_json_line(const StepMetrics& metrics) {
   base::OrderedJson object;
   for (const Metric& metric : kMetrics) {
@@ -197,7 +231,7 @@ std::string to_json_line(const StepMetrics& metrics) {
 }
 
 std::optional<StepMetrics> parse_json_line(std::string_view line) {
-  constexpr base::JsonLimits kLine{.max_bytes = 1U << 20U, .max_depth = 4};
+  constexpr base::JsonLimits kLine{.max_bytes = kMostLineBytes, .max_depth = 4};
   base::OrderedJson object;
   try {
     object = base::parse_ordered_json(line, kLine);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -68,6 +69,13 @@ std::span<const Metric> metric_table();
 /// Why `name` cannot be one of StepMetrics::own, as the end of a sentence; "" if it can: letters, digits and _ - . / of
 /// which the first is neither a dot nor a slash, at most 128, and not a key of the table.
 std::string own_name_problem(std::string_view name);
+
+/// Most bytes of a line that is read: parse_json_line() takes no longer one.
+inline constexpr std::size_t kMostLineBytes = std::size_t{1} << 20U;
+
+/// Empties named values, those that take most first, until the line of `metrics` has at most kMostLineBytes. Returns
+/// the keys of what is missing then, "own" for StepMetrics::own; of lines as they usually are, none.
+std::vector<std::string> fit_into_line(StepMetrics& metrics);
 
 /// `metrics` as one line of JSON, without the line's end.
 std::string to_json_line(const StepMetrics& metrics);

@@ -28,11 +28,25 @@ void RunLogs::begin(const Start& start, const config::Schema& configuration) {
 
 void RunLogs::write(const observe::StepMetrics& metrics, std::span<const observe::Picture> pictures) {
   renew_displaced(metrics.step);
-  metrics_.append(metrics);
-  if (table_) table_->append(metrics);
+  const observe::StepMetrics rows = shortened(metrics);
+  metrics_.append(rows);
+  if (table_) table_->append(rows);
   if (!events_) return;
   events_->write(metrics.step, pictures);
   events_->write(metrics.step, observe::scalars_of(metrics));
+}
+
+/// `metrics` as they fit into a line.
+observe::StepMetrics RunLogs::shortened(const observe::StepMetrics& metrics) {
+  observe::StepMetrics rows = metrics;
+  for (const std::string& key : observe::fit_into_line(rows)) {
+    if (!left_out_.insert(key).second) continue;
+    log_.warn(
+        "{}: the line of step {} would have more than {} bytes, which is too long to be read back: \"{}\" is left "
+        "out of it, and of each later line that would be as long",
+        run_.metrics().string(), metrics.step, observe::kMostLineBytes, key);
+  }
+  return rows;
 }
 
 void RunLogs::sync(int64_t step) {

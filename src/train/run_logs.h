@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,11 +34,14 @@ class RunLogs {
   /// Cuts back to start.step what is there, the grids in RUN/samples included. TensorBoard is told the values of
   /// `configuration`.
   void begin(const Start& start, const config::Schema& configuration);
+  /// Named values that would make the line too long to be read back are left out of metrics.jsonl and metrics.csv, and
+  /// the log says so; TensorBoard gets them all.
   void write(const observe::StepMetrics& metrics, std::span<const observe::Picture> pictures);
   /// On return all that was written is on disk: called before a checkpoint of `step` commits.
   void sync(int64_t step);
 
  private:
+  [[nodiscard]] observe::StepMetrics shortened(const observe::StepMetrics& metrics);
   void renew_displaced(int64_t step);
   template <typename File>
   void renew(File& file, const base::Path& path, std::string_view what, int64_t step);
@@ -48,6 +52,7 @@ class RunLogs {
   observe::MetricsLog metrics_;
   std::optional<observe::CsvLog> table_;
   std::optional<observe::EventWriter> events_;
+  std::set<std::string> left_out_;  ///< what the log has told of already
 };
 
 }  // namespace ddpm::train

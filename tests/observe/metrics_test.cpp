@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -143,6 +144,49 @@ TEST(ParseJsonLine, TakesTheLineOfAModelOfThousandsOfBlocks) {
   const auto read = parse_json_line(to_json_line(metrics));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->own, metrics.own);
+}
+
+/// As many values, of long names, as take about `bytes` of a line.
+NamedValues values_of(std::size_t bytes) {
+  NamedValues values;
+  for (std::size_t i = 0; i < bytes / 1024; ++i) values.emplace_back(fmt::format("{:01000}", i), 0.12345678901234567);
+  return values;
+}
+
+TEST(FitIntoLine, LeavesOutNothingThatIsReadBack) {
+  StepMetrics metrics = metrics_of(1);
+  metrics.own = values_of(kMostLineBytes / 2);
+  metrics.grad_norm_blocks = values_of(kMostLineBytes / 4);
+  const std::string line = to_json_line(metrics);
+  EXPECT_THAT(fit_into_line(metrics), testing::IsEmpty());
+  EXPECT_EQ(to_json_line(metrics), line);
+}
+
+TEST(FitIntoLine, LeavesOutWhatTakesMostUntilTheLineIsReadBack) {
+  StepMetrics metrics = metrics_of(7);
+  metrics.own = values_of(2 * kMostLineBytes);
+  metrics.validation_loss_variables = values_of(kMostLineBytes / 4);
+  metrics.grad_norm_blocks = values_of(kMostLineBytes);
+  ASSERT_FALSE(parse_json_line(to_json_line(metrics)));
+  EXPECT_THAT(fit_into_line(metrics), testing::ElementsAre("own", "grad_norm_blocks"));
+  const auto read = parse_json_line(to_json_line(metrics));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->step, 7);
+  EXPECT_EQ(read->validation_loss_variables.size(), metrics.validation_loss_variables.size());
+  EXPECT_EQ(to_json_line(*read), to_json_line(metrics));
+}
+
+TEST(FitIntoLine, LinesOfAboutTheMostBytesAreReadBack) {
+  std::vector<bool> kept;
+  for (std::size_t bytes = kMostLineBytes - 8192; bytes <= kMostLineBytes + 8192; bytes += 1024) {
+    StepMetrics metrics = metrics_of(1);
+    metrics.grad_norm_blocks = values_of(bytes);
+    fit_into_line(metrics);
+    EXPECT_TRUE(parse_json_line(to_json_line(metrics))) << bytes;
+    kept.push_back(!metrics.grad_norm_blocks.empty());
+  }
+  EXPECT_TRUE(kept.front());
+  EXPECT_FALSE(kept.back());
 }
 
 TEST(MetricTable, NamesEachMetricOnce) {

@@ -4,9 +4,12 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "base/file_system.h"
 #include "comm/collectives.h"
+#include "observe/metrics_log.h"
 #include "support/mpi_test.h"
 #include "train/model_trainer_case.h"
 
@@ -82,6 +85,22 @@ TEST(OwnMetrics, AreMeansOverTheMicroBatchesOfAllRanks) {
     for (const char* tag : {"train/loss", "own/position", "own/parts/step", "own/of_callback"}) {
       EXPECT_THAT(events, HasSubstr(tag));
     }
+  }
+}
+
+TEST(OwnMetrics, MoreThanALineHoldsAreLeftOutOfALineThatIsReadBack) {
+  const ddpm::test::TemporaryFolder folder;
+  const base::Path run = shared_folder(folder) / "run";
+  std::map<std::string, double> many;
+  for (int i = 0; i < 9000; ++i) many[fmt::format("{:0120}", i)] = 0.5;
+  train_and_log(run, 5, [&](const MicroBatchPosition&) { return many; });
+  if (world().rank() != 0) return;
+  const std::vector<observe::StepMetrics> steps =
+      observe::read_metrics(*base::posix_file_system(), run / "metrics.jsonl");
+  ASSERT_EQ(steps.size(), 2U) << "the first and the fifth";
+  EXPECT_TRUE(steps.back().own.empty());
+  for (const auto& entry : std::filesystem::directory_iterator(run / "events")) {
+    EXPECT_THAT(ddpm::test::read_text(entry.path()), HasSubstr(fmt::format("own/{}", many.rbegin()->first)));
   }
 }
 
