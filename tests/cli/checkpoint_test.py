@@ -44,6 +44,11 @@ def read_state(checkpoint):
     return manifest, state
 
 
+def sealed(body):
+    """The text of a manifest with a checksum that fits what stands before."""
+    return f'{body}"sha256": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n'
+
+
 class Checkpoint(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -124,6 +129,40 @@ class Checkpoint(unittest.TestCase):
         self.assertRegex(ddpm("checkpoint", "list", run).stdout, r"damaged(, LATEST)?: .*MANIFEST.json")
         self.assertEqual(ddpm("checkpoint", "verify", run / "checkpoints/step-00000002", check=False).returncode, 4)
 
+    def test_a_damaged_header_is_told_in_one_line_and_the_run_goes_on_from_the_checkpoint_before(self):
+        length = 2**40
+        shard, manifest = "shard-00001-of-00002.safetensors", "MANIFEST.json"
+        no_sum = "damaged: its text does not end with the checksum of what stands before"
+        cases = (  # file, whether the manifest's checksums fit the damage, change, message
+            (shard, False, lambda data: length.to_bytes(8, "little") + data[8:], "damaged: SHA-256 "),
+            (shard, True, lambda data: length.to_bytes(8, "little") + data[8:],
+             f"damaged or no safetensors file: header of {length} bytes in a file of "),
+            (shard, True, lambda data: data[:8] + b"x" + data[9:], "not a safetensors file: no header of JSON"),
+            (shard, True, lambda data: data[:9] + b"x" + data[10:], "not valid JSON: "),
+            (manifest, False, lambda data: b"x" + data[1:], no_sum),
+            (manifest, True, lambda data: b"x" + data[1:], "not valid JSON: "),
+        )  # fmt: skip
+        for name, fits, change, message in cases:
+            with self.subTest(file=name, fits=fits, message=message):
+                run = self.fresh("damaged-header", copied=True)
+                step = run / "checkpoints/step-00000004"
+                good = (step / name).read_bytes()
+                (step / name).write_bytes(change(good))
+                if fits:
+                    sums = [hashlib.sha256(data).hexdigest() for data in (good, (step / name).read_bytes())]
+                    body = (step / manifest).read_text().rsplit('"sha256": "', 1)[0]
+                    (step / manifest).write_text(sealed(body.replace(*sums)))
+                refused = ddpm("checkpoint", "verify", step, check=False)
+                self.assertEqual(refused.returncode, 4, refused.stderr)
+                self.assertEqual(len(refused.stderr.splitlines()), 1, refused.stderr)
+                self.assertIn(f"{step / name}: {message}", refused.stderr)
+                said = ddpm("train", self.config, "--run.directory", run, ranks=2).stderr
+                (line,) = [line for line in said.splitlines() if "DAMAGED" in line]
+                self.assertIn("warning: DAMAGED CHECKPOINT passed over: ", line)
+                self.assertIn(f"{step / name}: {message}", line)
+                self.assertIn("steps 3 to 4", said)
+                self.assertEqual(read_state(step)[1], read_state(self.run_folder / "checkpoints/step-00000004")[1])
+
     def test_reshard_keeps_every_bit_and_trains_on(self):
         wanted_manifest, wanted = read_state(self.run_folder / "checkpoints/step-00000004")
         texts = set()
@@ -182,7 +221,7 @@ class Checkpoint(unittest.TestCase):
         run = self.fresh("newer", copied=True)
         manifest = run / "checkpoints/step-00000004/MANIFEST.json"
         body = manifest.read_text().rsplit('"sha256": "', 1)[0].replace('"format": 1,', '"format": 2,')
-        manifest.write_text(f'{body}"sha256": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n')
+        manifest.write_text(sealed(body))
         before = files_below(run)
         seen = f"{manifest}: format 2, this program reads 1: a newer ddpm wrote it"
         for verb in (("train", self.config, "--run.directory", run, "--train.steps", 6),
@@ -231,7 +270,7 @@ class Checkpoint(unittest.TestCase):
         state = json.loads(lines[at][len('"state": ') : -1])
         lines[at] = '"state": ' + json.dumps({**state, **changes}) + ","
         body = "\n".join(lines)
-        manifest.write_text(f'{body}"sha256": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n')
+        manifest.write_text(sealed(body))
         self.assertEqual(len(closing), 64 + len('"\n}\n'))
         return run
 
