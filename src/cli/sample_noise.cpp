@@ -44,6 +44,7 @@ denoise::NoiseSource noise_of_file(const std::string& path, const std::vector<in
     const int64_t elements = elements_of(shape);
     at::Tensor noise = at::empty({count, shape[1], elements / shape[1] / shape.back(), shape.back()}, at::kFloat);
     reader->read(first * elements, {noise.mutable_data_ptr<float>(), static_cast<std::size_t>(noise.numel())});
+    reader->expect_unchanged();
     return partition.cut(noise);
   };
 }

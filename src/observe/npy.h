@@ -44,6 +44,9 @@ class NpyReader {
   [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
   /// Elements [first, first + out.size()) in C order.
   void read(int64_t first, std::span<float> out);
+  /// Throws base::ConfigError where the path leads to something else by now, or to a file that was changed. What was
+  /// read before is then not what a digest of the file stands for.
+  void expect_unchanged() const;
 
  private:
   void read_header();

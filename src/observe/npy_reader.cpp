@@ -53,4 +53,12 @@ void NpyReader::read(int64_t first, std::span<float> out) {
   base::read_as<base::ConfigError>([&] { file_.read(offset, std::as_writable_bytes(out)); });
 }
 
+void NpyReader::expect_unchanged() const {
+  const std::filesystem::path& path = file_.path();
+  const base::FileFacts now = base::read_as<base::ConfigError>([&] { return base::look_at(path); });
+  if (now.kind == base::FileKind::regular && now.stamp == file_.stamp()) return;
+  throw base::ConfigError("{}: it was changed, replaced or removed since it was opened; wanted: the file as it was",
+                          path.string());
+}
+
 }  // namespace ddpm::observe

@@ -1,10 +1,13 @@
 """Sets of `ddpm sample --condition` whose numbers mean other things than those of the training set: variables in another
-order or unit, and other classes; and labels under another name."""
+order or unit, and other classes; labels under another name; and noise of a file."""
 
+import hashlib
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
+import time
 import unittest
 
 import h5py
@@ -13,7 +16,7 @@ import PIL.Image
 
 sys.path.insert(0, str(pathlib.Path(os.environ["DDPM_SOURCE_DIR"]) / "tests" / "support"))
 import sample_inputs_test as inputs  # noqa: E402
-from ddpm_run import ddpm  # noqa: E402
+from ddpm_run import DDPM, ddpm  # noqa: E402
 from sample_inputs_test import CLASSES, COUNT, LABELS, SIZE, WORK, read, train, write_set  # noqa: E402
 
 
@@ -90,6 +93,37 @@ class GivenSets(unittest.TestCase):
             self.refused(self.sample(run, "no.npy", "--condition", path, check=False), 3, path.name, "/kind")
             if given:  # which the labels are not read for
                 self.sample(run, f"{name}.npy", "--condition", path, "--class-label", 1)
+
+    def test_noise_of_a_file_is_recorded_by_its_digest_and_may_not_change(self):
+        def save(seed):
+            np.save(WORK / "other.npy", np.random.default_rng(seed).standard_normal((40, 2, SIZE, SIZE), np.float32))
+            os.replace(WORK / "other.npy", noise)
+
+        noise, set_of = WORK / "noise.npy", ("--format", "dataset", "--count", 40, "--initial-noise", WORK / "noise.npy")
+        run = train("noisy", write_set("noisy.h5"))
+        save(1)
+        drawn = self.sample(run, "of-noise", *set_of)
+        self.assertIn(f"noise {hashlib.sha256(noise.read_bytes()).hexdigest()} ", (drawn / "made-by.txt").read_text())
+        again = ("sample", "--model", run, "--device", "cpu", "--threads", 1, "--scheduler", "ddim", "--steps", 2, *set_of,
+                 "--output", drawn)  # fmt: skip
+        noise.touch()
+        self.assertIn("this command has made its 40 samples before", ddpm(*again).stderr)
+        save(2)
+        self.refused(ddpm(*again, check=False), 4, "of-noise: exists already")
+
+        # What is drawn after a change is none of the file whose digest is recorded.
+        partial, output = WORK / ".of-changed-noise.partial", WORK / "of-changed-noise"
+        for folder in (partial, output):
+            shutil.rmtree(folder, ignore_errors=True)
+        words = ("--scheduler", "ddim", "--steps", 100, "--device", "cpu", "--threads", 1, "--output", output, *set_of)
+        with subprocess.Popen([DDPM, "sample", "--model", run, *map(str, words)], stderr=subprocess.PIPE, text=True) as process:
+            while process.poll() is None and not list((partial / "journal").glob("*.json")):
+                time.sleep(0.002)
+            save(3)
+            said = process.communicate(timeout=240)[1]
+        self.assertEqual(process.returncode, 2, said)
+        self.assertIn(f"{noise}: it was changed, replaced or removed since it was opened", said)
+        self.assertFalse(output.exists())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // peers_test.py tests that numpy reads and writes these files alike.
 #include "observe/npy.h"
 
+#include <chrono>
+
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -53,6 +55,25 @@ TEST_F(NpyTest, WhatIsWrittenCanBeReadBackInParts) {
   reader.read(0, part);
   EXPECT_THAT(part, ElementsAre(0, 1));
   EXPECT_THROW(reader.read(5, part), base::InternalError);
+}
+
+TEST_F(NpyTest, AFileThatIsChangedReplacedOrRemovedIsNoticed) {
+  const std::filesystem::path path = file("x.npy");
+  write_array("x.npy", {2}, {1, 2});
+  write_array("other.npy", {2}, {3, 4});
+  const NpyReader reader(path);
+  EXPECT_NO_THROW(reader.expect_unchanged());
+  const auto written = std::filesystem::last_write_time(path);
+  std::filesystem::last_write_time(path, written + std::chrono::seconds(1));
+  EXPECT_THROW(reader.expect_unchanged(), base::ConfigError);
+  const NpyReader later(path);
+  EXPECT_NO_THROW(later.expect_unchanged());
+  std::filesystem::last_write_time(file("other.npy"), written - std::chrono::seconds(9));
+  std::filesystem::rename(file("other.npy"), path);
+  EXPECT_THROW(later.expect_unchanged(), base::ConfigError);
+  const NpyReader last(path);
+  std::filesystem::remove(path);
+  EXPECT_THROW(last.expect_unchanged(), base::ConfigError);
 }
 
 TEST_F(NpyTest, DataBeginsAtAMultipleOf64Bytes) {
