@@ -9,6 +9,7 @@
 #   BATCH_again         has stage $1 run again, with the arguments that follow
 #   BATCH_unwanted_node prints why this start is to go back before it begins: it has a node that has failed; or nothing
 #   BATCH_code          prints exit code $1 of a start, or 128 and the number of a signal where the log tells that it is one
+#   BATCH_refusal       prints the line by which the launcher has refused its own command line, if it has; or nothing
 #   BATCH_failure       prints why a start that has ended with exit code $1 before $2 is to come back; or nothing
 #   BATCH_submit        submits stage $1 with the arguments that follow and ${options[@]}, and prints the number of the job
 
@@ -27,7 +28,7 @@ slurm_facts() {
 
 slurm_seconds_left() { :; } # --signal
 
-# failed_nodes.sh has slurm_again, slurm_unwanted_node, slurm_code and slurm_failure.
+# failed_nodes.sh has slurm_again, slurm_unwanted_node, slurm_code, slurm_refusal and slurm_failure.
 
 slurm_submit() { sbatch --parsable "${options[@]}" "$jobs/$1.sbatch" "${@:2}"; }
 
@@ -80,6 +81,7 @@ pbs_again() { TRAIN_QSUB=$(sed -E 's/(^| )-J *[^ ]+/ /g' <<<"${TRAIN_QSUB:-}") s
 
 pbs_unwanted_node() { :; }
 pbs_code() { printf '%d' "$1"; }
+pbs_refusal() { :; }
 pbs_failure() { :; }
 
 # The variables that a job gets.
@@ -129,6 +131,7 @@ flux_seconds_left() { flux job timeleft; }
 flux_again() { submit_from_here "$@"; }
 flux_unwanted_node() { :; }
 flux_code() { printf '%d' "$1"; }
+flux_refusal() { :; }
 flux_failure() { :; }
 
 # A job's own commands of Flux speak to the instance that it is; --parent to the one that runs jobs.

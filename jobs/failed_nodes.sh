@@ -82,6 +82,17 @@ slurm_code() {
   if [ -n "$signal" ]; then printf '%d' $((128 + signal)); else printf '%d' "$1"; fi
 }
 
+# The line by which srun has refused its own command line, or what its variables say in place of options; nothing where ranks
+# have begun: what they or their step fail at may pass.
+slurm_refusal() {
+  awk '
+    /^ddpm: / { exit }
+    /^srun: (unrecognized|invalid|ambiguous) option / || /^srun: option .* (requires an argument|is ambiguous|doesn.t allow an argument)/ ||
+      /^srun: error: (Invalid|unrecognized) --[-a-z]+ (specification|argument)/ || /^srun: error: Invalid numeric value .* for --/ ||
+      /^srun: error: .* is not a valid node count/ || /^srun: error: Couldn.t find the specified plugin name for mpi\// { print; exit }
+  ' < <(said_by_start)
+}
+
 # Reasons of exit code 5 that another start would find again, in the program's words.
 readonly final_reasons='without reaching another checkpoint|ranks, but MPI found a world of|but the program was started bare as one rank|without a PMIx server|ranks disagree on the |MPI provides thread level'
 

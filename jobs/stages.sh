@@ -71,10 +71,24 @@ begin_start() {
   printf '%s: job %s%s on %s, start %d: %s\n' "$(date '+%F %T')" "$job" "$task" "$hosts" $((restarts + 1)) "${*:2}" >&2
 }
 
+# Ends the job with exit code 2 where the launcher, which has ended with $1, does not take its own options.
+end_if_refused() {
+  local line=''
+  case $1 in
+    0 | 75) ;;
+    *) line=$("${batch}_refusal") ;;
+  esac
+  [ -n "$line" ] || return 0
+  printf '%s: the launcher does not take what it is told (%s), and would not at another start: see DDPM_SRUN_MPI, variables SLURM_*, %s\n' \
+    "$(date '+%F %T')" "$line" "$jobs/job.sh" >&2
+  finish 2
+}
+
 # Has the job come back with stage $3 and the arguments that follow, where exit code $1 of a start that ended before $2 says so;
 # or ends it with that code.
 end_start() {
   local why=''
+  end_if_refused "$1"
   [ "$stopped_by" = TERM ] || why=$(why_again "$("${batch}_code" "$1")" "$2") # TERM: somebody wants it to end
   [ -z "$why" ] || [ "$stopped_by" = TERM ] || go_back "$why" "${@:3}"
   finish "$1"
@@ -124,6 +138,7 @@ sample() {
   trap - TERM
   [ "$stopped_by" != TERM ] || finish 75
   "${on_all_ranks[@]}" sample "$@" || code=$?
+  end_if_refused "$code"
   finish "$code"
 }
 

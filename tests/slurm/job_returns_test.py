@@ -72,6 +72,27 @@ class JobReturns(StandInCase):
         self.assertEqual(self.by_hand("echo $SLURM_EXIT_ERROR"), "253")
         self.assertEqual(self.job("train", ("my.toml",), 253, "srun: error: Unable to create step\n"), (75, True), self.log.read_text())
 
+    def test_options_that_srun_refuses_end_the_job_as_a_configuration(self):
+        """The lines and codes are those of srun 22.05 under SLURM_EXIT_ERROR=253."""
+        training, pictures = ("train", ("my.toml",)), ("sample", ("--model", "run", "--output", "grid.png"))
+        for (stage, words), code, line in (
+            (training, 255, "srun: unrecognized option '--mpj=pmix'"), (("prepare", MADE), 255, "srun: invalid option -- '~'"),
+            (training, 255, "srun: option '--k' is ambiguous; possibilities: '--kill-on-bad-exit' '--kill-on-invalid-dep'"),
+            (pictures, 255, "srun: error: Invalid --distribution specification"), (training, 255, 'srun: error: "x" is not a valid node count'),
+            (training, 253, 'srun: error: unrecognized --hint argument "zz", see --hint=help'),
+            (training, 253, "srun: error: Couldn't find the specified plugin name for mpi/pmixx looking at all files"),
+            (training, 1, 'srun: error: Invalid numeric value "zz" for --kill-on-bad-exit.'),
+        ):  # fmt: skip
+            with self.subTest(stage=stage, line=line):
+                said = f'{line}\nTry "srun --help" for more information\n'
+                self.assertEqual(self.job(stage, words, code, said), (2, False), self.log.read_text())
+                self.assertIn(f"the launcher does not take what it is told ({line})", self.log.read_text())
+        # Behind a line of the program, or of an earlier start, it is none of this start's launcher.
+        line = "srun: unrecognized option '--mpj=pmix'\n"
+        self.assertEqual(self.job("train", ("my.toml",), 137, f"ddpm: starting run\n{line}"), (75, True), self.log.read_text())
+        self.assertEqual(self.job("train", ("my.toml",), 137, "", before=line), (75, True), self.log.read_text())
+        self.assertEqual(self.job("train", ("my.toml",), 75, line), (75, True), self.log.read_text())
+
     def test_by_hand_a_signal_ends_the_command(self):
         site = self.here / "site.sh"
         site.write_text("kill -USR1 $$\n")

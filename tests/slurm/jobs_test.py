@@ -97,6 +97,10 @@ class Jobs(ClusterCase):
         job = self.submit("train.sbatch", self.config("wrong", optimizer={"learning_rat": 1}), options=TWO_BY_TWO)
         self.assertIn("learning_rat", self.expect(job, "FAILED", "2:0")[1])
         self.assertIn("no configuration", self.expect(self.submit("train.sbatch"), "FAILED", "2:0")[1])
+        job = self.submit("train.sbatch", self.config("unplugged", **LONG), options=TWO_BY_TWO, DDPM_SRUN_MPI="pmixx")
+        ended, said = self.expect(job, "FAILED", "2:0")
+        self.assertIn("the launcher does not take what it is told", said)
+        self.assertEqual(ended["Restarts"], "0")
 
     def chain(self, *words, **environment):
         """Job numbers by stage."""
