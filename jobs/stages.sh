@@ -12,6 +12,12 @@ fi
 readonly max_restarts=${DDPM_MAX_RESTARTS:-100}
 : "${stopped_by:=}"
 [[ $max_restarts =~ ^[0-9]+$ ]] || die "DDPM_MAX_RESTARTS is '$max_restarts'; wanted: a number"
+# What Slurm has ended, such as by the loss of a node, it takes back without asking, however often that is.
+if [ "$restarts" -gt "$max_restarts" ]; then
+  printf '%s: job %s%s has come back %d times, and DDPM_MAX_RESTARTS is %s: it does not begin; submit it again\n' \
+    "$(date '+%F %T')" "$job" "$task" "$restarts" "$max_restarts" >&2
+  exit 75
+fi
 keep_signals
 
 # --- What follows a job -----------------------------------------------------------------------------------------------

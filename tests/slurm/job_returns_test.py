@@ -23,6 +23,18 @@ class JobReturns(StandInCase):
         self.assertEqual(self.prepare(137, before=9 * (failed_start(WORDS) + OWN_START)), (137, False), self.log.read_text())
         self.assertIn(IN_VAIN, self.log.read_text())
 
+    def test_what_slurm_takes_back_itself_is_bounded_too(self):
+        """A dataset, say, whose every start takes a node down: nothing of that is left in the log to be counted."""
+        stages = (("train", ("my.toml",)), ("prepare", MADE), ("sample", ("--model", "run", "--output", "/nowhere/set", "--format", "dataset")))
+        for stage, words in stages:
+            for count, ended in (("100", 0), ("101", 75)):
+                with self.subTest(stage=stage, count=count):
+                    returned = self.job(stage, words, 0, "ranks ran\n", before=20 * OWN_START, SLURM_RESTART_COUNT=count)
+                    self.assertEqual(returned, (ended, False), self.log.read_text())
+                    self.assertEqual("ranks ran" in self.log.read_text(), ended == 0)
+                    bounded = "job 7 has come back 101 times, and DDPM_MAX_RESTARTS is 100: it does not begin" in self.log.read_text()
+                    self.assertEqual(bounded, ended == 75)
+
     def test_a_preemption_with_time_to_end_is_no_failure(self):
         when = "2026-11-30T05:00:00"
         self.assertEqual(self.prepare(143, before=9 * failed_start(WORDS), PREEMPTED=when), (75, True), self.log.read_text())
