@@ -78,36 +78,43 @@ std::vector<Ensembles> ensembles_of(comm::Communicator& comm, Sets& sets, const 
   return each;
 }
 
-/// Whether the data have an image for each condition.
-bool has_images(const SampleSet& data, const Ensembles& ensembles) {
-  return ensembles.conditions.empty() || std::ranges::max(ensembles.conditions) < data.size();
+/// Conditions are numbered as times are. Throws DatasetError where pairs of these (--lead) are numbered otherwise.
+void expect_one_series(const SampleSet& data, int64_t times, const SampleSet& samples, const Ensembles& ensembles,
+                       int64_t lead) {
+  if (times == data.size() + lead) return;
+  throw DatasetError(
+      "{}: its samples are of condition {} at most, as {} of {} are numbered, of which {} begin a pair with --lead {}: "
+      "times are missing or of several series, and numbers of times are not those of pairs; wanted: one series without "
+      "a gap, or for both --condition and --data the pairs that ddpm data create --lead has made",
+      samples.path().string(), std::ranges::max(ensembles.conditions), base::counted(times, "time"),
+      data.path().string(), data.size(), lead);
 }
 
 /// Pairs of times (--lead) have no image for the last times, of which a forecast has samples all the same. Removes
-/// these conditions from the end of `ensembles`, and returns how many they were. Removes none where the times are of
-/// several series, whose conditions are numbered otherwise than their pairs. Collective.
+/// these conditions from the end of `ensembles`, and returns how many they were. Throws DatasetError's code where the
+/// numbers of conditions do not tell pairs. Collective.
 int64_t leave_out_last_times(comm::Communicator& comm, const SampleSet& data, const FieldRequest& request,
-                             Ensembles& ensembles) {
+                             const SampleSet& samples, Ensembles& ensembles) {
   const int64_t lead = request.reading.lead;
-  if (lead == 0 || has_images(data, ensembles)) return 0;
+  std::vector<int64_t>& conditions = ensembles.conditions;
+  if (lead == 0 || conditions.empty()) return 0;
   data::DatasetOptions every_time = request.reading;
   every_time.lead = 0;
   SampleSet times = SampleSet::open(comm, request.data, every_time);
   const int64_t count = times.size();
   times.close(comm);
-  std::vector<int64_t>& conditions = ensembles.conditions;
+  comm::agree(comm, [&] { expect_one_series(data, count, samples, ensembles, lead); });
   const auto first = std::ranges::find_if(conditions, [&](int64_t condition) { return condition >= data.size(); });
-  const bool one_series = count == data.size() + lead;
   const bool at_the_end = std::all_of(first, conditions.end(),
                                       [&](int64_t condition) { return condition >= data.size() && condition < count; });
-  if (!one_series || !at_the_end || first == conditions.begin()) return 0;
+  if (!at_the_end || first == conditions.begin()) return 0;
   const int64_t left_out = conditions.end() - first;
   conditions.erase(first, conditions.end());
   return left_out;
 }
 
 void expect_images(const SampleSet& data, const SampleSet& samples, const Ensembles& ensembles) {
-  if (has_images(data, ensembles)) return;
+  if (ensembles.conditions.empty() || std::ranges::max(ensembles.conditions) < data.size()) return;
   throw DatasetError("{}: its samples are of condition {}, {} has images 0 to {}", samples.path().string(),
                      std::ranges::max(ensembles.conditions), data.path().string(), data.size() - 1);
 }
@@ -250,7 +257,7 @@ Result evaluate_fields(comm::Communicator& comm, const FieldRequest& request, co
   Ensembles& ensembles = of_sets.front();
   int64_t left_out = 0;
   if (sets.data) {
-    left_out = leave_out_last_times(comm, *sets.data, request, ensembles);
+    left_out = leave_out_last_times(comm, *sets.data, request, sets.a.front(), ensembles);
     of_sets.assign(of_sets.size(), Ensembles(ensembles));
   }
   comm::agree(comm, [&] {
