@@ -216,16 +216,40 @@ void expect_finite(const LossTable& table, const std::string& path) {
                             std::ranges::find_if(each, odd) - each.begin());
 }
 
-/// Losses of which some are means over all pixels and others over valid ones are not compared.
-void expect_same_pixels(const LossSide& a, const LossSide& b) {
+/// Which images of the data are read, and which of their pixels count.
+std::string images_of(const data::Dataset& dataset) {
+  const data::DatasetOptions& reading = dataset.reading();
+  const data::Field* mask = field_of(dataset.info().fields, data::FieldRole::mask);
+  const bool composed = !reading.variables.empty();
+  std::string text = base::counted(dataset.size(), "image");
+  if (!composed) text += fmt::format(" of {}", dataset.info().image_field().path);
+  if (composed && reading.lead > 0) text += fmt::format(", lead {}", reading.lead);
+  if (composed && !reading.sample_axes.empty())
+    text += fmt::format(" along {}", fmt::join(reading.sample_axes, " and "));
+  if (mask == nullptr) return text;
+  const std::string& name = composed ? reading.mask : mask->path;
+  if (!name.empty()) text += fmt::format(", mask {}", name);
+  if (composed && reading.missing == data::Missing::mask) text += ", mask of missing values";
+  return text;
+}
+
+/// Losses of other images are not compared, nor some that are means over all pixels with others over valid ones.
+void expect_same_images(const LossSide& a, const LossSide& b) {
   const LossTable& first = a.losses.front();
   for (const LossSide* side : {&a, &b}) {
     for (std::size_t m = 0; m < side->losses.size(); ++m) {
-      if (side->losses[m].masked == first.masked) continue;
-      const auto counted = [](bool masked) { return masked ? "valid pixels" : "all pixels"; };
-      throw base::ConfigError("{}: its loss counts {}, that of {} {}; wanted: --mask, which holds for all models",
-                              side->models[m].path, counted(!first.masked), a.models.front().path,
-                              counted(first.masked));
+      const LossTable& table = side->losses[m];
+      if (table.masked != first.masked) {
+        const auto counted = [](bool masked) { return masked ? "valid pixels" : "all pixels"; };
+        throw base::ConfigError("{}: its loss counts {}, that of {} {}; wanted: --mask, which holds for all models",
+                                side->models[m].path, counted(table.masked), a.models.front().path,
+                                counted(first.masked));
+      }
+      if (table.images == first.images) continue;
+      throw base::ConfigError(
+          "{}: its run reads {}, that of {} {}; wanted: the same images, as options like --lead and --mask have all "
+          "models read",
+          side->models[m].path, table.images, a.models.front().path, first.images);
     }
   }
 }
@@ -290,6 +314,7 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
   const nn::UNet2DConfig& unet = loaded.model.unet->config();
   data::Dataset dataset = open_data(loaded, options, world);
   LossTable table;
+  table.images = images_of(dataset);
   table.masked = field_of(dataset.info().fields, data::FieldRole::mask) != nullptr;
   if (!table.masked && learned_mask(loaded) != nullptr) {
     runtime.log.warn(
@@ -330,7 +355,7 @@ LossTable measure_losses(const LossModel& loaded, const LossOptions& options, co
 }
 
 Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& options) {
-  expect_same_pixels(a, b);
+  expect_same_images(a, b);
   const LossModel& model = a.models.front();
   Result result{
       .kind = ResultKind::loss, .data = options.data, .samples = {}, .count = a.losses.front().losses.size(0)};

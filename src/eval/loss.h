@@ -53,7 +53,8 @@ struct LossOptions {
 struct LossTable {
   at::Tensor losses;  ///< float64 [images, levels, channels], on every rank
   std::vector<std::string> variables;
-  bool masked = false;  ///< pixels that a mask of the data leaves out do not count
+  bool masked = false;      ///< pixels that a mask of the data leaves out do not count
+  std::string images = {};  ///< in words, which images of the data they are of, and by which mask
 };
 /// Measures the losses of the images. The noise is a function of seed, image and level, whatever the model is. A model
 /// that learned masks takes those of the data: of a bare file that of the same name, whatever else says how it is read.
@@ -69,7 +70,7 @@ struct LossSide {
 };
 /// What becomes of the losses of A, which B, where it has models, is compared with on the same images and noise. Errors
 /// are over images, and over models where there are several. Throws NumericsError for losses that are not finite, which
-/// are named, and ConfigError where a mask leaves out pixels of some models' losses only.
+/// are named, and ConfigError where models were shown other images, or a mask leaves out pixels of some models only.
 Result loss_result(const LossSide& a, const LossSide& b, const LossOptions& options);
 
 }  // namespace ddpm::eval

@@ -9,6 +9,7 @@ import sys
 import unittest
 
 import h5py
+import netCDF4
 import numpy as np
 import torch
 from diffusers import DDPMPipeline
@@ -183,6 +184,29 @@ class LossPeer(unittest.TestCase):
             fewer = ddpm("eval", "loss", "--model", runs[sides[0]], "--against", runs[sides[1]], *options, check=False)
             self.assertEqual(fewer.returncode, 2, fewer.stderr)
             self.assertIn("wanted: the same variables", fewer.stderr)
+
+    def test_models_that_read_other_images_are_not_compared(self):
+        """Of one file, runs read pairs of times that are one or two apart, or count the pixels of other masks."""
+        path, random = WORK / "times.nc", np.random.default_rng(4)
+        with netCDF4.Dataset(path, "w") as file:
+            for axis, extent in (("time", 24), ("lat", 16), ("lon", 16)):
+                file.createDimension(axis, extent)
+            file.createVariable("t2m", "f4", ("time", "lat", "lon"))[:] = random.normal(size=(24, 16, 16))
+            for name in ("land", "sea"):
+                file.createVariable(name, "i1", ("lat", "lon"))[:] = (random.uniform(size=(16, 16)) < 0.5).astype(np.int8)
+        runs = {}
+        for name, keys in (("one", {"lead": 1}), ("two", {"lead": 2}), ("land", {"mask": "land"}), ("sea", {"mask": "sea"})):
+            model = {"in_channels": 1 + int("lead" in keys), "out_channels": 1}
+            runs[name] = self.train(f"reads_{name}", path, model=model, data={"variables": ["t2m"], **keys}, train={"steps": 2})
+        for a, b, phrases in (("one", "two", ("22 images, lead 2", "23 images, lead 1")),
+                              ("land", "sea", ("24 images, mask sea", "24 images, mask land"))):  # fmt: skip
+            for models in (["--model", runs[a], "--against", runs[b], "--count", COUNT], ["--model", runs[a], runs[b]]):
+                process = ddpm("eval", "loss", *models, "--data", path, "--levels", 2, check=False)
+                self.assertEqual(process.returncode, 2, process.stderr)
+                for phrase in (*phrases, "wanted: the same images"):
+                    self.assertIn(phrase, process.stderr)
+            same = evaluate("--model", runs[a], "--against", runs[a] / "model", "--data", path, "--levels", 2)
+            self.assertEqual({c["verdict"] for c in same["comparisons"]}, {"no significant difference"})
 
     def test_refusals(self):
         small = make_dataset(WORK / "small", 8, 8)
