@@ -37,6 +37,17 @@ std::vector<data::Variable> nameless(int64_t channels) {
   return variables;
 }
 
+/// Throws DatasetError where a variable has the name of another one of the data. Names that the data lack say nothing.
+void expect_same_order(const std::vector<data::Variable>& own, const base::Path& path,
+                       const std::vector<data::Variable>& wanted, const std::string& wanted_by) {
+  for (std::size_t v = 0; v < own.size(); ++v) {
+    const std::string& name = own[v].name;
+    if (name == wanted[v].name || std::ranges::find(wanted, name, &data::Variable::name) == wanted.end()) continue;
+    throw DatasetError("{}: its variable {} is {}, that of {} is {}; wanted: the same variables in the same order",
+                       path.string(), v, name, wanted_by, wanted[v].name);
+  }
+}
+
 }  // namespace
 
 struct SampleSet::State {
@@ -183,6 +194,7 @@ void SampleSet::as_stored_in(const std::vector<data::Variable>& variables, const
                        base::counted(std::ssize(mine.variables), "variable"), fmt::join(mine.sides, " x "), data,
                        base::counted(std::ssize(variables), "variable"), fmt::join(sides, " x "));
   }
+  if (mine.set) expect_same_order(mine.variables, mine.path, variables, data);
   if (mine.holds_bytes()) {
     if (units == Units::model) {
       throw DatasetError(

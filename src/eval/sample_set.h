@@ -65,9 +65,10 @@ class SampleSet {
   /// `ddpm sample --denormalize` writes them. Before as_stored_in().
   [[nodiscard]] bool records_transforms() const;
 
-  /// Throws DatasetError unless the samples have the channels and sides of `data`, and takes over its names and
-  /// transforms: of the values on the scale that `units` says. Samples of 8 bits keep their own transform: they are
-  /// stored values, and the model's range is x / 127.5 - 1 of them, whatever the data is.
+  /// Throws DatasetError unless the samples have the channels and sides of `data`, and where a dataset names them in
+  /// another order. Takes over names and transforms of the data: of the values on the scale that `units` says. Samples
+  /// of 8 bits keep their own transform: they are stored values, and the model's range is x / 127.5 - 1 of them,
+  /// whatever the data is.
   void as_stored_in(const std::vector<data::Variable>& variables, const std::vector<int64_t>& sides, Units units,
                     const std::string& data);
   /// The scale of the values in the files.

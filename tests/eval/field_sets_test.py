@@ -4,6 +4,7 @@ of variables in another order, and of values that a transform leads beyond all n
 import json
 import os
 import pathlib
+import shutil
 import sys
 import unittest
 
@@ -21,13 +22,14 @@ def fields(count, seed=1):
     return np.random.default_rng(seed).normal(280, 5, (count, SIDE, SIDE)).astype(np.float32)
 
 
-def write_times(name, hours, values):
+def write_times(name, hours, **variables):
     """A foreign file with a time of each image."""
     with h5py.File(WORK / name, "w") as file:
         file["hours"] = np.asarray(hours, float)
         file["hours"].make_scale("hours")
-        file["t2m"] = values
-        file["t2m"].dims[0].attach_scale(file["hours"])
+        for key, values in variables.items():
+            file[key] = values
+            file[key].dims[0].attach_scale(file["hours"])
     return WORK / name
 
 
@@ -48,19 +50,33 @@ class FieldSets(unittest.TestCase):
         self.assertEqual(len(errors), 1, process.stderr)
         self.assertIn(phrase, errors[0])
 
+    def biases(self, *arguments):
+        result = json.loads(ddpm("eval", "fields", *arguments, "--json").stdout)
+        return [row["value"] for row in result["metrics"] if row["name"] == "bias"]
+
     def test_conditions_are_no_numbers_of_pairs_with_a_gap_between_times(self):
         values = fields(39)
         read = ("--variables", "t2m", "--lead", LEAD)
-        gap = write_times("gap.h5", np.delete(np.arange(40), 20), values)
+        gap = write_times("gap.h5", np.delete(np.arange(40), 20), t2m=values)
         for conditions in (25, 10, 39):
             said = f"condition {conditions - 1} at most, as 39 times of {gap} are numbered, of which 31 begin a pair with --lead {LEAD}"
             self.refuse(said, write_samples("drawn.h5", conditions), "--data", gap, *read)
-        whole = write_times("whole.h5", np.arange(39), values)
+        whole = write_times("whole.h5", np.arange(39), t2m=values)
         drawn = write_samples("drawn.h5", 25)
-        (bias,) = [row["value"] for row in json.loads(ddpm("eval", "fields", drawn, "--data", whole, *read, "--json").stdout)["metrics"]
-                   if row["name"] == "bias"]  # fmt: skip
+        (bias,) = self.biases(drawn, "--data", whole, *read)
         wanted = fields(25 * MEMBERS, seed=2).mean(dtype=float) - values[LEAD : LEAD + 25].mean(dtype=float)
         self.assertAlmostEqual(bias, wanted, delta=1e-5)
+
+    def test_variables_of_other_names_are_not_held_against_each_other(self):
+        data, made = write_times("weather.h5", np.arange(12), t2m=fields(12), u10=fields(12, seed=3)), WORK / "swapped"
+        shutil.rmtree(made, ignore_errors=True)
+        ddpm("data", "create", data, "--variables", "u10,t2m", "--output", made)
+        self.refuse(f"its variable 0 is u10, that of {data} is t2m", made, "--data", data, "--variables", "t2m,u10")
+        np.testing.assert_allclose(self.biases(made, "--data", data, "--variables", "u10,t2m"), 0, atol=1e-9)
+        # A file whose variables have no names says nothing of their order.
+        with h5py.File(WORK / "nameless.h5", "w") as file:
+            file["images"] = np.stack([fields(12), fields(12, seed=3)], -1)
+        np.testing.assert_allclose(self.biases(WORK / "nameless.h5", "--data", data, "--variables", "t2m,u10"), 0, atol=1e-9)
 
 
 if __name__ == "__main__":
