@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/named.h"
 #include "base/product.h"
 #include "comm/collectives.h"
 #include "data/value_map.h"
@@ -221,14 +222,28 @@ void SampleSet::read(int64_t first, int64_t n, Scale scale, std::span<float> out
   }
   if (scale == s.scale) return;
   const std::size_t points = s.pixels();
+  std::vector<uint8_t> valid;
+  const auto is_valid = [&](std::size_t pixel) {
+    if (valid.empty()) {
+      valid.resize(static_cast<std::size_t>(n) * points);
+      read_valid(first, n, valid);
+    }
+    return valid[pixel] != 0;
+  };
   for (std::size_t c = 0; c < s.variables.size(); ++c) {
     const data::ValueMap map(s.variables[c].transform);
     if (map.is_identity()) continue;
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
       const std::span<float> plane = out.subspan((i * s.variables.size() + c) * points, points);
       for (std::size_t p = 0; p < points; ++p) {
-        const double x = plane[p];
+        const float given = plane[p];
+        const double x = given;
         plane[p] = static_cast<float>(scale == Scale::model ? map.seen(x, p) : map.stored(x, p));
+        if (std::isfinite(plane[p]) || !std::isfinite(given) || !is_valid(i * points + p)) continue;
+        throw DatasetError(
+            "{}: sample {} holds {} in {} at place {} of its {} pixels, which is not finite on the {} scale by {}",
+            s.path.string(), first + static_cast<int64_t>(i), given, s.variables[c].name, p, points,
+            base::name_of(scale), s.variables[c].transform.text());
       }
     }
   }

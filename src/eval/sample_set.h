@@ -75,8 +75,8 @@ class SampleSet {
   [[nodiscard]] Scale scale() const;
 
   /// Samples [first, first + n) as float32 [n, channels, pixels...]; `out` has exactly as many. From the thread that
-  /// owns the set, on any rank alone. A sample with a value that is not finite where it is valid throws DatasetError,
-  /// which names sample, channel and place.
+  /// owns the set, on any rank alone. A sample with a value that is not finite where it is valid, in the files or on
+  /// the scale that is asked for, throws DatasetError, which names sample, channel and place.
   void read(int64_t first, int64_t n, Scale scale, std::span<float> out) const;
   /// Which pixels of these samples are valid, [n, pixels...], 1 or 0; all of a set without a mask.
   void read_valid(int64_t first, int64_t n, std::span<uint8_t> out) const;

@@ -1,5 +1,5 @@
-"""`ddpm eval fields` refuses sets that look like those of the data and are not: of pairs that are numbered otherwise than times,
-of variables in another order, and of values that a transform leads beyond all numbers."""
+"""`ddpm eval` refuses sets that look like those of the data and are not: of pairs that are numbered otherwise than times, of
+variables in another order, and of values that a transform leads beyond all numbers."""
 
 import json
 import os
@@ -43,8 +43,8 @@ def write_samples(name, conditions):
 
 
 class FieldSets(unittest.TestCase):
-    def refuse(self, phrase, *arguments):
-        process = ddpm("eval", "fields", *arguments, "--json", check=False)
+    def refuse(self, phrase, *arguments, kind="fields"):
+        process = ddpm("eval", kind, *arguments, "--json", check=False)
         self.assertEqual((process.returncode, process.stdout), (3, ""), process.stderr)
         errors = [line for line in process.stderr.splitlines() if line.startswith("ddpm: error")]
         self.assertEqual(len(errors), 1, process.stderr)
@@ -77,6 +77,24 @@ class FieldSets(unittest.TestCase):
         with h5py.File(WORK / "nameless.h5", "w") as file:
             file["images"] = np.stack([fields(12), fields(12, seed=3)], -1)
         np.testing.assert_allclose(self.biases(WORK / "nameless.h5", "--data", data, "--variables", "t2m,u10"), 0, atol=1e-9)
+
+    def test_values_that_a_transform_leads_beyond_all_numbers(self):
+        rain = np.random.default_rng(5).gamma(1, 2, (12, 1, SIDE, SIDE)).astype(np.float32)
+        np.save(WORK / "rain.npy", rain.reshape(12, SIDE, SIDE, 1))
+        data = WORK / "rain"
+        shutil.rmtree(data, ignore_errors=True)
+        ddpm("data", "create", WORK / "rain.npy", "--output", data, "--transform", "log1p")
+        for name, value in (("negative", -3), ("diverged", 1e4)):
+            hurt = rain.copy()
+            hurt[7, 0, 1, 2] = value
+            np.save(WORK / f"{name}.npy", hurt)
+        stored = ("--samples-hold", "stored")
+        said = "sample 7 holds -3 in channel 0 at place 6 of its 16 pixels, which is not finite on the model scale by log1p"
+        for metrics in (("histogram",), ("neighbours", "--held-out", data)):
+            self.refuse(said, WORK / "negative.npy", "--data", data, *stored, "--metrics", *metrics, kind="samples")
+        said = "sample 7 holds 10000 in channel 0 at place 6 of its 16 pixels, which is not finite on the stored scale by log1p"
+        self.refuse(said, WORK / "diverged.npy", "--data", data)
+        self.assertEqual(len(self.biases(WORK / "negative.npy", "--data", data, *stored)), 1)  # no transform is undone
 
 
 if __name__ == "__main__":
