@@ -12,6 +12,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/named.h"
+#include "base/sha256.h"
 #include "comm/collectives.h"
 #include "data/valid_pixels.h"
 #include "denoise/load_model.h"
@@ -50,6 +51,15 @@ void read_training(LossModel& loaded) {
   loaded.reading->mask_use = data::MaskUse::optional;
 }
 
+std::string schedule_text(const diffusion::SchedulerConfig& s) {
+  if (s.trained_betas.empty()) {
+    return fmt::format("{} betas from {} to {}", base::name_of(s.beta_schedule), s.beta_start, s.beta_end);
+  }
+  base::Sha256 digest;
+  digest.update(std::as_bytes(std::span(s.trained_betas)));
+  return fmt::format("trained betas {}", digest.hex().substr(0, 12));
+}
+
 /// All that says what a loss is a mean of, beside the images and the weights.
 std::string meaning_of(const LossModel& model) {
   const diffusion::DiffusionConfig& c = model.diffusion;
@@ -59,9 +69,8 @@ std::string meaning_of(const LossModel& model) {
   if (c.offset_noise > 0.0) text += fmt::format(", offset_noise {}", c.offset_noise);
   switch (s.formulation) {
     case diffusion::Formulation::ddpm:
-      text += fmt::format(", {} timesteps of {} betas from {} to {}{}, snr_gamma {}", s.num_train_timesteps,
-                          s.trained_betas.empty() ? base::name_of(s.beta_schedule) : "trained", s.beta_start,
-                          s.beta_end, s.rescale_betas_zero_snr ? ", rescaled" : "", c.snr_gamma);
+      text += fmt::format(", {} timesteps of {}{}, snr_gamma {}", s.num_train_timesteps, schedule_text(s),
+                          s.rescale_betas_zero_snr ? ", rescaled" : "", c.snr_gamma);
       break;
     case diffusion::Formulation::edm:
       return text + fmt::format(", sigma_data {}, p_mean {}, p_std {}", s.sigma_data, c.p_mean, c.p_std);
@@ -224,8 +233,7 @@ std::string images_of(const data::Dataset& dataset) {
   std::string text = base::counted(dataset.size(), "image");
   if (!composed) text += fmt::format(" of {}", dataset.info().image_field().path);
   if (composed && reading.lead > 0) text += fmt::format(", lead {}", reading.lead);
-  if (composed && !reading.sample_axes.empty())
-    text += fmt::format(" along {}", fmt::join(reading.sample_axes, " and "));
+  if (composed && !reading.sample_axes.empty()) text += fmt::format(" along {}", fmt::join(reading.sample_axes, ", "));
   if (mask == nullptr) return text;
   const std::string& name = composed ? reading.mask : mask->path;
   if (!name.empty()) text += fmt::format(", mask {}", name);

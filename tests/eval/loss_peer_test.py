@@ -213,6 +213,12 @@ class LossPeer(unittest.TestCase):
         edm = self.train("edm", self.plain, diffusion={"formulation": "edm"})
         shifted = self.train("shifted", self.plain, diffusion={"offset_noise": 0.1}, train={"steps": 1})
         windows = self.train("windows", self.plain, data={"patch": [8, 8]}, train={"steps": 1})
+        betas = [WORK / f"betas_{i}" for i in range(2)]
+        for folder, beta in zip(betas, (0.001, 0.002)):
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(self.trained / "model", folder)
+            path = folder / "scheduler" / "scheduler_config.json"
+            path.write_text(json.dumps({**json.loads(path.read_text()), "trained_betas": [beta] * 1000}))
         shutil.rmtree(WORK / "nothing", ignore_errors=True)
         (WORK / "nothing").mkdir()
         cases = [
@@ -223,6 +229,7 @@ class LossPeer(unittest.TestCase):
             (2, ["--model", self.trained, "--against", edm, "--data", self.plain], ["the same loss"]),
             (2, ["--model", self.trained, "--against", shifted, "--data", self.plain], ["offset_noise 0.1", "the same loss"]),
             (2, ["--model", self.trained, "--against", windows, "--data", self.plain], ["windows of 8 × 8", "the same loss"]),
+            (2, ["--model", betas[0], "--against", betas[1], "--data", self.plain], ["trained betas", "the same loss"]),
             (2, ["--model", self.trained, "--weights", "ema:7", "--data", self.plain], ["ema:7"]),
             (2, ["--model", self.trained, "--data", self.plain, "--levels", 0], ["--levels"]),
         ]
