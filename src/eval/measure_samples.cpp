@@ -78,7 +78,8 @@ SampleMeasurer::SampleMeasurer(comm::Communicator& world, const SampleSets& sets
   if (!held_out_ || !options.wants(SampleMetric::neighbours)) return;
   held_out_pixels_ = pixels_of(world, *held_out_, part("reading held-out pictures"));
   if (options.own_extractor) {
-    held_out_features_ = features_of(world, *held_out_, *options.features, part("features of held-out pictures"));
+    held_out_features_ =
+        features_of(world, *held_out_, *options.features, part("features of held-out pictures"), features_.size(1));
   }
 }
 
@@ -123,7 +124,8 @@ std::vector<Measured> SampleMeasurer::measure(const SampleSet& set) {
   at::Tensor features;
   if (options_.wants_features()) {
     reporting_.enter("features of the samples");
-    features = features_of(world_, samples, *options_.features, reporting_.progress("features of the samples"));
+    features = features_of(world_, samples, *options_.features, reporting_.progress("features of the samples"),
+                           features_.size(1));
   }
   add_neighbours(samples, features, all);
   add_distances(features, units_of(set), all);

@@ -1,6 +1,8 @@
 #include "eval/picture_set.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/counted.h"
+#include "base/error.h"
 #include "comm/collectives.h"
 #include "layout/dealt_batches.h"
 
@@ -20,6 +24,13 @@ constexpr int64_t kBlockBytes = int64_t{64} << 20;
 /// Pictures that are read at once where nothing depends on how many.
 int64_t reading_block(const PictureSet& pictures) {
   return std::clamp(kBlockBytes / (pictures.values() * int64_t{sizeof(float)}), int64_t{1}, int64_t{512});
+}
+
+/// Throws OutputError unless a map gives as many features of some pictures as of others.
+void expect_width(const FeatureMap& map, int64_t width, int64_t wanted) {
+  if (width == wanted) return;
+  throw base::OutputError("--extractor {}: answers with {} of some pictures and {} of others; wanted: as many of each",
+                          map.name(), base::counted(width, "feature"), wanted);
 }
 
 /// Adds what each rank has of a table whose other rows are 0, a part at a time.
@@ -92,19 +103,26 @@ at::Tensor statistic_rows(comm::Communicator& world, const PictureSet& pictures,
 }
 
 at::Tensor features_of(comm::Communicator& world, const PictureSet& pictures, const FeatureMap& map,
-                       const base::ProgressReport& progress) {
+                       const base::ProgressReport& progress, int64_t width) {
   at::Tensor features;
   for_each_block(
       world, pictures, kFeatureBatch,
       [&](layout::Range range, const at::Tensor& block) {
         const at::Tensor each = map.features(block);
         if (!features.defined()) features = at::zeros({pictures.size(), each.size(1)}, at::kDouble);
+        expect_width(map, each.size(1), features.size(1));
         features.slice(0, range.begin, range.end).copy_(each);
       },
       progress);
   // A rank that had no pictures does not know how many features there are.
-  const int64_t width = comm::all_reduce(world, features.defined() ? features.size(1) : 0, comm::ReduceOp::max);
-  if (!features.defined()) features = at::zeros({pictures.size(), width}, at::kDouble);
+  std::array ends = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};  // least, -most
+  if (features.defined()) ends = {features.size(1), -features.size(1)};
+  comm::all_reduce(world, ends, comm::ReduceOp::min);
+  comm::agree(world, [&] {
+    expect_width(map, -ends[1], ends[0]);
+    expect_width(map, ends[0], width > 0 ? width : ends[0]);
+  });
+  if (!features.defined()) features = at::zeros({pictures.size(), ends[0]}, at::kDouble);
   sum_rows(world, features);
   return features;
 }

@@ -44,9 +44,10 @@ void for_each_block(comm::Communicator& world, const PictureSet& pictures, int64
 /// The rows of all pictures (PictureStatistics::measure), float64 [n, width], on every rank. Collective.
 at::Tensor statistic_rows(comm::Communicator& world, const PictureSet& pictures, PictureStatistics& statistics,
                           const base::ProgressReport& progress);
-/// The features of all pictures, float64 [n, D], on every rank. Collective.
+/// The features of all pictures, float64 [n, D], on every rank. Throws OutputError's code on all ranks where D is not
+/// the same of all pictures, or not `width`; 0: of any. Collective.
 at::Tensor features_of(comm::Communicator& world, const PictureSet& pictures, const FeatureMap& map,
-                       const base::ProgressReport& progress);
+                       const base::ProgressReport& progress, int64_t width = 0);
 /// All pictures themselves, float32 [n, values()], on every rank. Collective.
 at::Tensor pixels_of(comm::Communicator& world, const PictureSet& pictures, const base::ProgressReport& progress);
 

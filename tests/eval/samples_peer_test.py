@@ -290,6 +290,20 @@ class SamplesPeer(unittest.TestCase):
         wanted = distances(x["float_held_out"], x["float_data"]).min(1).mean() / 4
         self.assertLess(relative(find(result, "nearest_distance")["reference"], wanted), 1e-4)
 
+    def test_an_extractor_answers_with_as_many_features_of_all_pictures(self):
+        class Counting(torch.nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return x.flatten(1)[:, : x.shape[0]]
+
+        torch.jit.script(Counting()).save(str(WORK / "counting.pt"))
+        for count in (20, 32, 33):  # the batches have 32 pictures
+            np.save(WORK / f"first_{count}.npy", seen(self.sample_images).numpy()[:count])
+        for samples, data, ranks in ((33, 33, 1), (33, 33, 2), (20, 32, 1)):
+            process = ddpm("eval", "samples", WORK / f"first_{samples}.npy", "--data", WORK / f"first_{data}.npy", "--metrics", "kernel",
+                           "--extractor", WORK / "counting.pt", ranks=ranks, check=False)  # fmt: skip
+            self.assertEqual(process.returncode, 4, process.stderr)
+            self.assertIn("of others; wanted: as many of each", process.stderr)
+
     def test_refusals(self):
         class Odd(torch.nn.Module):
             def __init__(self, kind: str):
