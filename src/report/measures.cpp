@@ -60,14 +60,15 @@ bool on_like_hardware(const observe::UsageLine& a, const observe::UsageLine& b) 
   return a.ranks == b.ranks && a.devices == b.devices && a.cpus == b.cpus && a.device_name == b.device_name;
 }
 
-/// The logged steps since the run has had the ranks, GPUs and threads of its last start.
+/// The logged steps since the run has had the ranks, GPUs and threads of its last start: none where that has logged
+/// nothing yet.
 std::span<const StepMetrics> on_last_hardware(const RunRecord& run) {
   int64_t from = 0;
   for (std::size_t i = 1; i < run.usage.size(); ++i) {
     if (!on_like_hardware(run.usage[i - 1], run.usage[i])) from = run.usage[i].from;
   }
   const auto first = std::ranges::find_if(run.metrics, [&](const StepMetrics& one) { return one.step > from; });
-  return first == run.metrics.end() ? std::span(run.metrics) : std::span(first, run.metrics.end());
+  return {first, run.metrics.end()};
 }
 
 void measure_speed(const RunRecord& run, Measures& measures) {

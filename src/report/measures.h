@@ -41,7 +41,7 @@ struct Measures {
   double learning_rate_share = 1.0;                    ///< learning rate of the last step, over the highest so far
   bool learning_rate_falls = true;                     ///< by its schedule, until the run's last step
   bool learning_rate_rises = false;                    ///< over the last two logged steps
-  std::optional<double> images_per_second = {};        ///< median of the last part
+  std::optional<double> images_per_second = {};        ///< median of the last part, on the last start's hardware
   std::optional<double> first_images_per_second = {};  ///< median of the first tenth on the same hardware
   std::optional<double> data_wait = {};                ///< mean share of the last part
   std::optional<double> comm_wait = {};

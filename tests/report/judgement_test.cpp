@@ -111,6 +111,10 @@ TEST(Judgement, ThroughputIsComparedOnTheSameHardware) {
   run.metrics.back().images_per_second = 90.0;
   EXPECT_EQ(measures_of(run, 0.0).images_per_second, 100.0);
   EXPECT_FALSE(measures_of(run, 0.0).first_images_per_second);
+  run.metrics.resize(100);  // none on one rank yet
+  EXPECT_FALSE(measures_of(run, 0.0).images_per_second);
+  EXPECT_FALSE(measures_of(run, 0.0).first_images_per_second);
+  EXPECT_FALSE(measures_of(run, 0.0).data_wait);
 }
 
 TEST(Judgement, HowARunEnded) {
