@@ -31,6 +31,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }  // namespace
 
 void CsvLog::begin(std::span<const StepMetrics> rows) {
+  reopen();
   columns_.clear();
   std::vector<std::vector<std::string>> table;
   table.reserve(rows.size());

@@ -20,7 +20,8 @@ class CsvLog : public LineFile {
   using LineFile::LineFile;
 
   /// Has the file hold `rows`, those of metrics.jsonl. One that holds anything else, such as later rows, those of a
-  /// history that was given up, or none of a while without a table, is replaced.
+  /// history that was given up, or none of a while without a table, is replaced. Later rows follow these, also where
+  /// the file was displaced().
   void begin(std::span<const StepMetrics> rows);
   /// Writes one row and flushes it to the operating system.
   void append(const StepMetrics& metrics);

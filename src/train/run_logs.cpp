@@ -60,8 +60,19 @@ void RunLogs::sync(int64_t step) {
 /// that now has the name if the folder is still this run's; otherwise the run ends.
 void RunLogs::renew_displaced(int64_t step) {
   renew(metrics_, run_.metrics(), "the file", step);
-  if (table_) renew(*table_, run_.table(), "the file", step);
+  if (table_) renew_table(step);
   if (events_) renew(*events_, run_.events(), "the file of this run in it", step);
+}
+
+/// Whatever has its name by then need not have its columns, nor a first line at all.
+void RunLogs::renew_table(int64_t step) {
+  if (!table_->displaced()) return;
+  run_.expect_owned();
+  log_.warn(
+      "{}: the file was removed or replaced during training, as seen at step {}: it is made anew of the lines of "
+      "metrics.jsonl that are there",
+      run_.table().string(), step);
+  table_->begin(observe::read_metrics(files_, run_.metrics()));
 }
 
 template <typename File>

@@ -43,6 +43,7 @@ class RunLogs {
  private:
   [[nodiscard]] observe::StepMetrics shortened(const observe::StepMetrics& metrics);
   void renew_displaced(int64_t step);
+  void renew_table(int64_t step);
   template <typename File>
   void renew(File& file, const base::Path& path, std::string_view what, int64_t step);
 

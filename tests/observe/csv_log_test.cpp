@@ -92,6 +92,27 @@ TEST_F(CsvLogTest, RowsOfAHistoryThatWasGivenUpGo) {
   EXPECT_FALSE(files_->exists(file("m.csv")));
 }
 
+TEST_F(CsvLogTest, ATableThatWasRemovedOrReplacedIsMadeAnew) {
+  const std::vector rows = {metrics_of(1), metrics_of(2)};
+  CsvLog log(*files_, file("m.csv"));
+  for (const bool replaced : {false, true}) {
+    log.begin({});
+    for (const StepMetrics& row : rows) log.append(row);
+    files_->remove(file("m.csv"));
+    if (replaced) write(file("m.csv"), "loss,step\n0.5,1\n");
+    ASSERT_TRUE(log.displaced());
+    log.begin(rows);
+    log.append(metrics_of(3));
+    StepMetrics validated = metrics_of(4);
+    validated.validation_loss = 0.25;
+    log.append(validated);
+    const auto lines = lines_of(read(file("m.csv")));
+    ASSERT_EQ(lines.size(), 5);
+    EXPECT_THAT(lines[0], StartsWith("step,images_seen,"));
+    for (const std::size_t row : {1U, 2U, 3U, 4U}) EXPECT_THAT(lines[row], StartsWith(fmt::format("{},", row)));
+  }
+}
+
 TEST_F(CsvLogTest, ATableThatBeginsLaterHasTheRowsBefore) {
   CsvLog log(*files_, file("m.csv"));
   log.begin(std::vector{metrics_of(1), metrics_of(2)});

@@ -1,6 +1,7 @@
 """Files of a run that are removed or replaced while it trains: what is lost is said, and nothing goes into files that
 nobody will read."""
 
+import csv
 import os
 import pathlib
 import shutil
@@ -74,6 +75,22 @@ class ReplacedFiles(unittest.TestCase):
             steps = [line["step"] for line in metrics(job.run)]
             self.assertGreaterEqual(len(steps), STEPS - 1)
             self.assertEqual(steps, sorted(set(steps)))
+
+    def test_a_removed_table_is_made_anew(self):
+        held_out = make_dataset(WORK / "held-out", 12)
+        sections = SECTIONS | {"logging": {"csv": True}, "data": {"validation": str(held_out)}, "validation": {"every_steps": 60}}
+        with Job("table", self.dataset, 1, **sections) as job:
+            job.wait_for_step(6)
+            with Stopped(job):
+                (job.run / "metrics.csv").unlink()
+            code, said = job.end()
+            self.assertEqual(code, 0, said)
+            self.assertEqual(len(self.warnings(said)), 1, said)
+            self.assertIn(f"{job.run}/metrics.csv: the file was removed", said)
+            with open(job.run / "metrics.csv", newline="") as file:
+                rows = list(csv.DictReader(file))
+            self.assertEqual([row["step"] for row in rows], [str(step) for step in range(1, STEPS + 1)])
+            self.assertEqual([row["step"] for row in rows if row["validation_loss"]], ["60", str(STEPS)])
 
     def test_a_run_whose_folder_was_replaced_by_a_copy_ends_with_4_and_leaves_both(self):
         for ranks in (1, 2):
