@@ -89,34 +89,23 @@ void UsageAccount::begin(const engine::Progress& progress, c10::Device device) {
            .images = images_,
            .validation = validation_};
   torn_ = true;  // as a killed start may have left it
-  append(observe::UsageEvent::begin, progress.step);
+  try_to_append(observe::UsageEvent::begin, progress.step);
 }
 
 void UsageAccount::saved(int64_t step) {
-  if (progress_ == nullptr) return;
-  try {
-    append(observe::UsageEvent::checkpoint, step);
-  } catch (const comm::AgreedError& error) {  // thrown on all ranks
-    torn_ = true;
-    runtime_.log.warn("the run goes on without a line in its account: {}", error.what());
-  }
+  if (progress_ != nullptr) try_to_append(observe::UsageEvent::checkpoint, step);
 }
 
 void UsageAccount::close() {
   if (progress_ == nullptr) return;
-  append(observe::UsageEvent::end, progress_->step);
+  try_to_append(observe::UsageEvent::end, progress_->step);
   progress_ = nullptr;
   watch_.reset();
 }
 
 void UsageAccount::fail(const std::string& error) {
   line_.error = error;
-  try {
-    close();
-  } catch (const comm::AgreedError&) {
-    // The reason for the run's end is the first error; the disk may be full.
-  }
-  progress_ = nullptr;
+  close();
 }
 
 /// A sum without one of the nodes would be too small, and is not given.
@@ -131,6 +120,17 @@ void UsageAccount::sum_energy() {
   const bool whole = sums[1] == static_cast<double>(line_.nodes);
   line_.joules = whole ? std::optional(sums[0]) : std::nullopt;
   line_.energy_source = whole ? fmt::format("{}", fmt::join(names, ", ")) : "";
+}
+
+void UsageAccount::try_to_append(observe::UsageEvent event, int64_t step) {
+  try {
+    append(event, step);
+  } catch (const comm::AgreedError& error) {  // thrown on all ranks
+    torn_ = true;
+    if (!line_.error.empty()) return;  // which is the reason for the run's end; the disk may be full
+    runtime_.log.warn("the run {} without a line in its account: {}",
+                      event == observe::UsageEvent::end ? "ends" : "goes on", error.what());
+  }
 }
 
 void UsageAccount::append(observe::UsageEvent event, int64_t step) {

@@ -1,7 +1,8 @@
 // Keeps account of what a run uses: RUN/usage.jsonl (observe/usage.h), with the energy that the nodes' counters tell.
 //
 // One rank per node reads the counters. They are summed over the nodes where all ranks are together anyway: when a
-// checkpoint has become valid, and at the end.
+// checkpoint has become valid, and at the end. A line that cannot be written is a warning: it costs neither the
+// checkpoint nor the run.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +32,13 @@ class UsageAccount final : public Callback {
   /// The ranks compute on `device` from `progress` on, which counts the steps. With the folder locked. Collective.
   void begin(const engine::Progress& progress, c10::Device device);
 
-  /// A line that cannot be written is a warning: it costs neither the checkpoint nor the run.
   void saved(int64_t step) override;
   void close() override;
   /// Closes the account of a start that ends with an error, which all ranks have agreed on. Collective.
   void fail(const std::string& error);
 
  private:
+  void try_to_append(observe::UsageEvent event, int64_t step);
   void append(observe::UsageEvent event, int64_t step);
   void sum_energy();
 
