@@ -176,6 +176,18 @@ void append(Cells& cells, const std::string& key, const NamedValues& values) {
   for (const auto& [name, value] : values) append(cells, fmt::format("{}.{}", key, name), value);
 }
 
+/// Whether `name` is the metric's key, or that of one of its cells.
+bool is_taken_by(const Metric& metric, std::string_view name) {
+  constexpr std::string_view kDigits = "0123456789";
+  if (!name.starts_with(metric.key)) return false;
+  const std::string_view rest = name.substr(metric.key.size());
+  if (rest.empty()) return true;
+  if (std::holds_alternative<NamedValues M::*>(metric.member)) return rest.front() == '.';
+  const bool is_list = std::holds_alternative<std::array<double, 4> M::*>(metric.member);
+  return is_list && rest.size() > 1 && rest.front() == '_' &&
+         rest.find_first_not_of(kDigits, 1) == std::string_view::npos;
+}
+
 }  // namespace
 
 std::span<const Metric> metric_table() { return kMetrics; }
@@ -188,8 +200,8 @@ std::string own_name_problem(std::string_view name) {
   if (name.find_first_not_of(kLetters) != std::string_view::npos || name.front() == '.' || name.front() == '/') {
     return "has other characters than letters, digits and _ - . /, or begins with one of the last two";
   }
-  const bool taken = std::ranges::any_of(kMetrics, [name](const Metric& metric) { return metric.key == name; });
-  return taken ? "is a key that metrics.jsonl has already" : "";
+  const bool taken = std::ranges::any_of(kMetrics, [name](const Metric& metric) { return is_taken_by(metric, name); });
+  return taken ? "is a name that metrics.jsonl or metrics.csv has already" : "";
 }
 
 std::vector<std::string> fit_into_line(StepMetrics& metrics) {

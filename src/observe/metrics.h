@@ -67,7 +67,8 @@ struct Metric {
 std::span<const Metric> metric_table();
 
 /// Why `name` cannot be one of StepMetrics::own, as the end of a sentence; "" if it can: letters, digits and _ - . / of
-/// which the first is neither a dot nor a slash, at most 128, and not a key of the table.
+/// which the first is neither a dot nor a slash, at most 128, and neither a key of the table nor the name of a cell
+/// (cells_of) that a key may have.
 std::string own_name_problem(std::string_view name);
 
 /// Most bytes of a line that is read: parse_json_line() takes no longer one.

@@ -93,7 +93,7 @@ class ModelTrainer {
   /// given under a name within the step, by all micro-batches and ranks. Called within the loss function or by a
   /// callback that was added; what is given between two steps counts for the later one. All ranks give the same names
   /// in a step, each rank as often; a step that is not logged drops its numbers. Throws ConfigError for a name that
-  /// metrics.jsonl has already or cannot have. Not collective: the step is.
+  /// metrics.jsonl or metrics.csv has already or cannot have. Not collective: the step is.
   void log(const std::map<std::string, double>& values) { own_metrics_.add(values); }
   /// Counts seconds that the step under way waited for samples: data_wait_fraction of metrics.jsonl.
   void waited_for_data(double seconds) { data_wait_ += seconds; }

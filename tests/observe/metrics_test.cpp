@@ -114,6 +114,19 @@ TEST(ParseJsonLine, KeepsWhatAProgramHasLoggedOfItsOwn) {
   EXPECT_EQ(to_json_line(*read), to_json_line(m));
 }
 
+TEST(OwnNames, AreNeitherKeysNorNamesOfTheirCells) {
+  const std::string taken = "is a name that metrics.jsonl or metrics.csv has already";
+  for (const Metric& metric : metric_table()) EXPECT_EQ(own_name_problem(metric.key), taken) << metric.key;
+  StepMetrics metrics = metrics_of(1);
+  metrics.validation_loss_levels = {{"t_62", 0.5}};
+  metrics.gradient_norm_blocks = {{"conv_in", 0.5}};
+  for (const auto& [name, text] : cells_of(metrics)) EXPECT_EQ(own_name_problem(name), taken) << name;
+  for (const char* name : {"loss_2", "loss.conv_in", "loss_quartiles_", "loss_quartiles_all", "loss_quartiles.1",
+                           "grad_norm_blocks_1", "grad_norm_blocks/conv_in"}) {
+    EXPECT_EQ(own_name_problem(name), "") << name;
+  }
+}
+
 // A line of a release that knows fewer or more metrics.
 TEST(ParseJsonLine, WhatIsAbsentIsNotKnown) {
   const auto read = parse_json_line(R"({"step": 4, "loss": 1, "temperature": "high"})");
