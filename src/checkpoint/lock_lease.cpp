@@ -60,6 +60,24 @@ LockOwner parse_lock(const std::string& text) {
           number_at("start_time")};
 }
 
+std::optional<LockOwner> owner_in(const std::string& text) {
+  if (!owner_text(text)) return std::nullopt;
+  try {
+    return parse_lock(text);
+  } catch (const base::OutputError&) {
+    return LockOwner{};
+  }
+}
+
+std::optional<std::string> read_lock(const base::FileSystem& files, const base::Path& path) {
+  try {
+    return files.read(path, kMaxLockBytes);
+  } catch (const base::OutputError&) {
+    if (files.exists(path)) throw;
+    return std::nullopt;
+  }
+}
+
 std::string described(const LockOwner& owner) {
   if (owner.host.empty()) return "another version of ddpm";
   return fmt::format("process {} on {}{}", owner.pid, owner.host,

@@ -24,27 +24,6 @@ using Seconds = std::chrono::duration<double>;
 constexpr int kTornAttempts = 20;
 constexpr std::chrono::milliseconds kTornPause{100};
 
-/// The file's text, or none when it has just gone. Throws when it is there and cannot be read.
-std::optional<std::string> read_text(const base::FileSystem& files, const base::Path& path) {
-  try {
-    return files.read(path, kMaxLockBytes);
-  } catch (const base::OutputError&) {
-    if (files.exists(path)) throw;
-    return std::nullopt;
-  }
-}
-
-/// The owner; none while the text is torn. Of a whole text that cannot be understood nothing is known of the owner,
-/// which may live and renew its lock all the same.
-std::optional<LockOwner> owner_in(const std::optional<std::string>& text) {
-  if (!text || !owner_text(*text)) return std::nullopt;
-  try {
-    return parse_lock(*text);
-  } catch (const base::OutputError&) {
-    return LockOwner{};
-  }
-}
-
 /// Returns how long ago the lock was written, by the clock that stamps files in this folder: a new file shows its
 /// current time. The clocks of owner and taker, which may differ by any amount, are not used.
 Seconds age_of(base::FileSystem& files, const base::Path& path) {
@@ -72,7 +51,7 @@ Watched watch(const base::FileSystem& files, const base::Path& path, const std::
   const auto end = base::Clock::now() + std::chrono::duration_cast<base::Clock::duration>(time);
   while (base::Clock::now() < end) {
     std::this_thread::sleep_for(std::min(time / 10, Seconds(1.0)));
-    const std::optional<std::string> now = read_text(files, path);
+    const std::optional<std::string> now = read_lock(files, path);
     if (!now) return Watched::gone;
     if (*now != text) return Watched::changed;
     base::pulse();
@@ -157,8 +136,8 @@ bool may_take(base::FileSystem& files, const base::Path& path, const LockOwner& 
 std::unique_ptr<LockLease> take(base::FileSystem& files, const base::Path& path, const LockOwner& self,
                                 const base::Logger& logger, const LockOptions& options) {
   for (int attempt = 0; files.exists(path); ++attempt) {
-    const std::optional<std::string> text = read_text(files, path);
-    const std::optional<LockOwner> owner = owner_in(text);
+    const std::optional<std::string> text = read_lock(files, path);
+    const std::optional<LockOwner> owner = text ? owner_in(*text) : std::nullopt;
     if (!options.force && owner && !may_take(files, path, *owner, *text, self, options.timing, logger)) continue;
     if (!owner && (!text || (!options.force && attempt < kTornAttempts))) {
       std::this_thread::sleep_for(kTornPause);

@@ -165,12 +165,15 @@ void Reader::read_usage() {
   damaged.finish();
 }
 
+/// A run that ends takes its lock away at any moment, and one that begins has made its lock before there is text in it.
 void Reader::read_lock() {
-  if (!exists(checkpoint::kLockName)) return;
   const base::Path path = path_ / checkpoint::kLockName;
-  const auto owner = checkpoint::parse_lock(files_.read(path, checkpoint::kMaxLockBytes));
-  record_.lock = {checkpoint::described(owner), written_at(path),
-                  checkpoint::is_gone(owner, checkpoint::LockOwner::self())};
+  const std::optional<std::string> text = checkpoint::read_lock(files_, path);
+  const base::FileFacts facts = base::look_at(path);
+  if (!text || facts.kind == base::FileKind::absent) return;
+  const std::optional<checkpoint::LockOwner> owner = checkpoint::owner_in(*text);
+  record_.lock = {owner ? checkpoint::described(*owner) : "a run that begins", static_cast<double>(facts.stamp.seconds),
+                  owner && checkpoint::is_gone(*owner, checkpoint::LockOwner::self())};
 }
 
 void Reader::read_checkpoints() {

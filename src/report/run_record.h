@@ -35,7 +35,7 @@ struct Picture {
 
 /// Who holds the run folder.
 struct LockFacts {
-  std::string owner = {};  ///< "process 17 on node01, job 5"
+  std::string owner = {};  ///< "process 17 on node01, job 5", or "a run that begins" where the lock has no text yet
   double renewed = 0.0;    ///< seconds since 1970
   bool ended = false;      ///< the owner has surely ended, as far as this host can tell
 };
