@@ -169,7 +169,7 @@ NamedValues values_of(std::size_t bytes) {
 TEST(FitIntoLine, LeavesOutNothingThatIsReadBack) {
   StepMetrics metrics = metrics_of(1);
   metrics.own = values_of(kMostLineBytes / 2);
-  metrics.grad_norm_blocks = values_of(kMostLineBytes / 4);
+  metrics.gradient_norm_blocks = values_of(kMostLineBytes / 4);
   const std::string line = to_json_line(metrics);
   EXPECT_THAT(fit_into_line(metrics), testing::IsEmpty());
   EXPECT_EQ(to_json_line(metrics), line);
@@ -179,7 +179,7 @@ TEST(FitIntoLine, LeavesOutWhatTakesMostUntilTheLineIsReadBack) {
   StepMetrics metrics = metrics_of(7);
   metrics.own = values_of(2 * kMostLineBytes);
   metrics.validation_loss_variables = values_of(kMostLineBytes / 4);
-  metrics.grad_norm_blocks = values_of(kMostLineBytes);
+  metrics.gradient_norm_blocks = values_of(kMostLineBytes);
   ASSERT_FALSE(parse_json_line(to_json_line(metrics)));
   EXPECT_THAT(fit_into_line(metrics), testing::ElementsAre("own", "grad_norm_blocks"));
   const auto read = parse_json_line(to_json_line(metrics));
@@ -193,10 +193,10 @@ TEST(FitIntoLine, LinesOfAboutTheMostBytesAreReadBack) {
   std::vector<bool> kept;
   for (std::size_t bytes = kMostLineBytes - 8192; bytes <= kMostLineBytes + 8192; bytes += 1024) {
     StepMetrics metrics = metrics_of(1);
-    metrics.grad_norm_blocks = values_of(bytes);
+    metrics.gradient_norm_blocks = values_of(bytes);
     fit_into_line(metrics);
     EXPECT_TRUE(parse_json_line(to_json_line(metrics))) << bytes;
-    kept.push_back(!metrics.grad_norm_blocks.empty());
+    kept.push_back(!metrics.gradient_norm_blocks.empty());
   }
   EXPECT_TRUE(kept.front());
   EXPECT_FALSE(kept.back());
