@@ -27,6 +27,7 @@
 #include "cli/subject.h"
 #include "comm/collectives.h"
 #include "diffusion/samplers.h"
+#include "run/placement.h"
 
 namespace ddpm::cli {
 namespace {
@@ -39,8 +40,9 @@ struct BenchArguments : ConfigArguments {
 };
 
 void load(train::Configuration& configuration, Context& context, const BenchArguments& arguments) {
-  comm::agree(context.session.world(),
-              [&] { configuration.load(context.files, arguments.files, arguments.overrides); });
+  comm::Communicator& world = context.session.world();
+  comm::agree(world, [&] { configuration.load(context.files, arguments.files, arguments.overrides); });
+  run::expect_same_program(configuration.schema(), world);
 }
 
 OrderedJson json_of(const Spread& spread) {

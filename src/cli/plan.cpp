@@ -23,6 +23,7 @@
 #include "plan/plan_request.h"
 #include "plan/report.h"
 #include "plan/zero_table.h"
+#include "run/placement.h"
 
 namespace ddpm::cli {
 namespace {
@@ -91,6 +92,7 @@ void run_plan(PlanArguments options, Context& context) {
     configuration.load(context.files, options.files, options.overrides);
     plan::arrangement_of(configuration.values(), options.place.nodes, options.place.ranks_per_node);
   });
+  run::expect_same_program(configuration.schema(), world);
   const train::Config& config = configuration.values();
   const std::string machine = choose_machine(config, context, options.place);
   const Subject subject = find_subject(config, context);

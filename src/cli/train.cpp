@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "comm/collectives.h"
 #include "plan/dry_run.h"
+#include "run/placement.h"
 #include "train/trainer.h"
 
 namespace ddpm::cli {
@@ -20,6 +21,7 @@ struct TrainArguments : ConfigArguments {
 };
 
 void run_dry(const TrainArguments& options, train::Configuration& configuration, Context& context) {
+  run::expect_same_program(configuration.schema(), context.session.world());
   const std::string report = plan::dry_run(configuration, context, options.world.value_or(context.session.size()));
   print(context, report);
 }

@@ -174,16 +174,20 @@ class Training(unittest.TestCase):
         odd = WORK / "odd.sh"
         odd.write_text(
             f'#!/bin/sh\n[ "{RANK_IN_SHELL}" = 1 ] && set -- "$@" --optimizer.learning_rate 0.5\n'
-            f'exec "{os.environ["DDPM"]}" train "{config}" "$@"\n'
+            f'exec "{os.environ["DDPM"]}" "$@"\n'
         )
         odd.chmod(0o755)
-        process = subprocess.run(
-            [*MPIRUN, "-np", "4", odd],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        self.assertEqual(process.returncode, 5, process.stderr)
-        self.assertIn("ranks disagree on the configuration: 1 of 4 differ from the others: rank 1", process.stderr)
-        self.assertFalse(run.exists())
+        plan = ("plan", "--nodes", "1", "--gpus-per-node", "4")
+        for words in (("train",), ("train", "--dry-run"), plan, ("bench", "stages")):
+            with self.subTest(words):
+                process = subprocess.run(
+                    [*MPIRUN, "-np", "4", odd, *words, config],
+                    capture_output=True, text=True, timeout=120, check=False,
+                )  # fmt: skip
+                self.assertEqual(process.returncode, 5, process.stderr)
+                said = "ranks disagree on the configuration: 1 of 4 differ from the others: rank 1"
+                self.assertIn(said, process.stderr)
+                self.assertFalse(run.exists())
 
     def test_every_zero_stage_trains_alike_and_resumes_in_any_other(self):
         layouts = [
