@@ -67,6 +67,10 @@ struct ModelSizes {
 
   /// Σ unit_elements: the Ψ of the formulas, before padding to whole parts.
   [[nodiscard]] int64_t elements() const;
+  /// What `images` images need, of which `activation_images` need so many bytes. Many images must not overflow.
+  [[nodiscard]] int64_t bytes_for(int64_t images, int64_t bytes) const {
+    return bytes / activation_images * images + bytes % activation_images * images / activation_images;
+  }
 };
 
 /// How the ranks train it: the keys that matter, with derived values filled in.
@@ -92,8 +96,11 @@ struct Arrangement {
   /// Ranks that share a global batch. At least 1 for what is refused, too.
   [[nodiscard]] int64_t data_parallel_size() const { return parallelism.data_parallel_size(ranks()); }
   [[nodiscard]] int64_t accumulation_steps() const {
-    return parallelism.global_size / (parallelism.micro_size * data_parallel_size());
+    // The product of absurd sizes, which are refused, may be 0 where it overflows.
+    return parallelism.global_size / parallelism.micro_size / data_parallel_size();
   }
+  /// Images of a step that a rank computes, or a part of each.
+  [[nodiscard]] int64_t images_of_rank() const { return accumulation_steps() * parallelism.micro_size; }
   /// The part of forward and backward in which a stage of the pipeline waits for others.
   [[nodiscard]] double bubble() const {
     return layout::pipeline_bubble(parallelism.pipeline_size, std::max<int64_t>(1, accumulation_steps()));

@@ -164,11 +164,11 @@ Memory memory_of(const ModelSizes& model, const Arrangement& a, int64_t process_
   if (a.on_device && a.parallelism.offload == layout::Offload::parameters) memory.host += a.weight_bytes() * part;
   memory.buffers = buffers(model, cut, a);
   const ActivationBytes& activations = activations_of(model, a);
-  memory.activations = activations.kept * a.parallelism.micro_size / model.activation_images;
-  memory.workspace =
-      static_cast<int64_t>(model.workspace_share * static_cast<double>(activations.all * a.parallelism.micro_size) /
-                           static_cast<double>(model.activation_images));
-  if (!a.on_device) memory.workspace += activations.float_copies * a.parallelism.micro_size / model.activation_images;
+  memory.activations = model.bytes_for(a.parallelism.micro_size, activations.kept);
+  memory.workspace = static_cast<int64_t>(
+      model.workspace_share * (static_cast<double>(activations.all) * static_cast<double>(a.parallelism.micro_size)) /
+      static_cast<double>(model.activation_images));
+  if (!a.on_device) memory.workspace += model.bytes_for(a.parallelism.micro_size, activations.float_copies);
   memory.images = images(model, a);
   memory.process = process_bytes;
   const int64_t share = saved_share(model, a, 3 + a.averages + outer);

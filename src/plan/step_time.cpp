@@ -129,28 +129,26 @@ double fill_seconds(const ModelSizes& model, const Arrangement& a, const Machine
                     .what = "activations between stages",
                     .group = group_along(a, layout::Axis::pipeline),
                     .calls = 2,
-                    .buffer_bytes = model.hop_bytes * a.parallelism.micro_size / model.activation_images};
+                    .buffer_bytes = model.bytes_for(a.parallelism.micro_size, model.hop_bytes)};
   return static_cast<double>(a.parallelism.pipeline_size - 1) * seconds_of(hop, machine);
 }
 
 /// Adds what the tiles of an image send each other.
 void add_tiles(const ModelSizes& model, const Arrangement& a, std::vector<Traffic>& lines) {
   const Group tiles = group_along(a, layout::Axis::spatial);
-  const auto per_step = [&](int64_t bytes) {
-    return a.accumulation_steps() * bytes * a.parallelism.micro_size / model.activation_images;
-  };
+  const int64_t images = a.images_of_rank();
   lines.push_back({.kind = CollectiveKind::exchange,
                    .what = "borders of tiles",
                    .group = tiles,
                    .calls = a.accumulation_steps() * model.border_messages,
-                   .buffer_bytes = per_step(model.border_bytes),
+                   .buffer_bytes = model.bytes_for(images, model.border_bytes),
                    .hidden_by_forward = true,
                    .hidden_by_backward = true});
   lines.push_back({.kind = CollectiveKind::exchange,
                    .what = "other pixels of tiles",
                    .group = tiles,
                    .calls = a.accumulation_steps() * (model.tile_messages - model.border_messages),
-                   .buffer_bytes = per_step(model.tile_bytes - model.border_bytes)});
+                   .buffer_bytes = model.bytes_for(images, model.tile_bytes - model.border_bytes)});
 }
 
 }  // namespace
@@ -193,16 +191,14 @@ std::vector<Traffic> traffic_of(const ModelSizes& model, const Arrangement& a) {
                      .what = "channels of blocks",
                      .group = group_along(a, layout::Axis::tensor),
                      .calls = a.accumulation_steps() * model.channel_sums,
-                     .buffer_bytes = a.accumulation_steps() * model.channel_bytes * a.parallelism.micro_size /
-                                     model.activation_images});
+                     .buffer_bytes = model.bytes_for(a.images_of_rank(), model.channel_bytes)});
   }
   if (a.parallelism.pipeline_size > 1) {
     lines.push_back({.kind = CollectiveKind::exchange,
                      .what = "activations between stages",
                      .group = group_along(a, layout::Axis::pipeline),
                      .calls = a.accumulation_steps() * model.stage_messages,
-                     .buffer_bytes = a.accumulation_steps() * model.stage_bytes * a.parallelism.micro_size /
-                                     model.activation_images});
+                     .buffer_bytes = model.bytes_for(a.images_of_rank(), model.stage_bytes)});
   }
   std::erase_if(lines, [](const Traffic& line) { return line.group.size() <= 1; });
   return lines;

@@ -254,6 +254,8 @@ class Plan(Planned):
         self.refused(2, ["--nodes 3 --gpus-per-node 3: no number of nodes up to that can run", "over 3 ranks; wanted: a multiple of 3"], "plan", config, "--nodes", 3, "--gpus-per-node", 3)
         offload = self.config("offload", parallel={"offload": "parameters"})
         self.refused(2, ["only stage 3"], "plan", offload, "--nodes", 1, "--gpus-per-node", 2)
+        many = ("--nodes", 2**20, "--gpus-per-node", 2**20, "--batch.micro_size", 2**24, "--batch.global_size", 2**24 - 1)
+        self.refused(2, ["no number of nodes up to that can run"], "plan", config, *many)
         self.refused(2, ["machine.tflop"], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine.tflop", 1)
         self.refused(2, ["b1000"], "plan", config, "--nodes", 1, "--gpus-per-node", 1, "--machine", "b1000")
         self.assertEqual(ddpm("plan", config, check=False).returncode, 2)

@@ -313,5 +313,27 @@ TEST(Memory, ActivationsGrowWithTheMicroBatch) {
   EXPECT_EQ(sum, memory(4).total());
 }
 
+TEST(Memory, ActivationsOfVeryManyImagesDoNotOverflow) {
+  ModelSizes model = model_of(1, kBlock);
+  model.workspace_share = 0.25;
+  model.activation_images = 400'000;
+  const int64_t kept = 100'000'000 * model.activation_images;
+  model.activations = {{.kept = kept, .all = kept, .float_copies = kept}};
+  const auto memory = [&](int64_t micro) {
+    return memory_of(model, {.parallelism = {.global_size = 400'000, .micro_size = micro}}, 0);
+  };
+  EXPECT_EQ(memory(400'000).activations, kept);
+  EXPECT_EQ(memory(400'000).workspace, kept / 4 + kept);
+  EXPECT_EQ(memory(200'000).activations, kept / 2);
+}
+
+TEST(Memory, MoreRanksThanImagesMakeNoAccumulationSteps) {
+  constexpr int64_t kMany = int64_t{1} << 20;
+  constexpr int64_t kImages = int64_t{1} << 24;
+  const Arrangement a{
+      .nodes = kMany, .ranks_per_node = kMany, .parallelism = {.global_size = kImages, .micro_size = kImages}};
+  EXPECT_EQ(a.accumulation_steps(), 0);
+}
+
 }  // namespace
 }  // namespace ddpm::plan

@@ -106,6 +106,16 @@ TEST(StepTime, TheSlowestGroupOfTheMeshCounts) {
   EXPECT_GT(seconds_of(parts(2, 6, 4), round_machine()), seconds_of(parts(2, 8, 4), round_machine()));
 }
 
+TEST(StepTime, BytesOfVeryManyImagesDoNotOverflow) {
+  ModelSizes model = model_of(4, 4 * kBlock);
+  model.activation_images = 400'000;
+  model.channel_sums = 1;
+  model.channel_bytes = 100'000'000 * model.activation_images;
+  const Arrangement a{.ranks_per_node = 2,
+                      .parallelism = {.global_size = 800'000, .micro_size = 400'000, .tensor_size = 2}};
+  EXPECT_EQ(traffic_of(model, a).back().buffer_bytes, 2 * model.channel_bytes);
+}
+
 TEST(StepTime, OneRankOnlyComputes) {
   ModelSizes model = model_of(4, 4 * kBlock);
   const Arrangement a{.parallelism = {.global_size = 10, .micro_size = 10}};
