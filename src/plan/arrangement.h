@@ -85,7 +85,7 @@ struct Arrangement {
   double bucket_mib = 25.0;
   int64_t read_ahead_bytes = 0;       ///< size of the images that wait in host memory for their step
   int64_t held_bytes = 0;             ///< a rank's part of the set that data.hold keeps in its host's memory
-  bool saves_while_training = false;  ///< checkpoint.async, and there is one before the last step
+  bool saves_while_training = false;  ///< checkpoint.async, and one is saved before the last step
 
   [[nodiscard]] int64_t ranks() const { return nodes * ranks_per_node; }
   /// The ranks as a grid, for an arrangement that layout::refusals() accepts.

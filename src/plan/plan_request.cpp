@@ -36,9 +36,12 @@ int64_t resident_bytes() {
   return resident * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// Epochs are taken to be longer than the way to the first checkpoint.
+/// Epochs are taken to be longer than the way to the first checkpoint. The first validation is the best so far, which
+/// is saved, too.
 bool saves_while_training(const train::Config& config) {
-  return config.checkpoint.async && config.train.steps.value_or(engine::kMaxSteps) > config.checkpoint.every_steps;
+  const int64_t steps = config.train.steps.value_or(engine::kMaxSteps);
+  const int64_t validation = config.validation.every_steps;
+  return config.checkpoint.async && (steps > config.checkpoint.every_steps || (validation > 0 && steps > validation));
 }
 
 int64_t read_ahead_bytes(const train::Config& config, int64_t stored_bytes, const Arrangement& a) {
