@@ -13,8 +13,9 @@
 namespace ddpm::parallel {
 namespace {
 
-/// Staged segments that may wait for the network at a time, in stages 2 and 3.
-constexpr int64_t kMaxStaged = 2;
+/// Segments with memory of their own that may wait for the network at a time: staged ones in stages 2 and 3, and on a
+/// GPU copies in 16 bits in any stage. On a host the thread that sends them makes one such copy at a time.
+constexpr int64_t kMaxWaiting = 2;
 
 std::optional<at::ScalarType> compressed_dtype(GradientCompression compression) {
   switch (compression) {
@@ -160,7 +161,8 @@ void OverlappedReducer::launch(std::size_t segment) {
   const bool sharded = arena_.sharding().parts > 1;
   if (!staged && groups_.gradients().size() == 1) return;
   move_waiting();
-  if (staged) queue_.wait_until_pending(kMaxStaged - 1);
+  const bool copied = compressed_.has_value() && !arena_.gradient().is_cpu();
+  if (staged || copied) queue_.wait_until_pending(kMaxWaiting - 1);
 
   at::Tensor source =
       staged ? std::exchange(staging_[segment], {}) : arena_.gradient().narrow(0, range.begin, range.size());

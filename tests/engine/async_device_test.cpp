@@ -1,5 +1,6 @@
 // Whole steps of training on an asynchronous device (support/fake_device.h): nothing that streams do is left unordered,
 // no memory is given back too early, the host waits for what it reads, and weights become those of the host.
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "denoise/batch_stager.h"
 #include "engine/step_case.h"
 #include "nn/ops/as_on_cuda.h"
+#include "parallel/gradient_reducer.h"
+#include "parallel/groups.h"
+#include "parallel/parameter_arena.h"
 #include "parallel/weight_gatherer.h"
 #include "run/saver.h"
 #include "run/snapshot.h"
@@ -102,6 +106,44 @@ TEST_F(AsyncDevice, WithoutOverlap) {
 
 TEST_F(AsyncDevice, CompressedGradients) {
   expect_training_of_the_host({.precision = "bf16", .parallel = "gradient_compression = \"bf16\"\nzero_stage = 2"});
+}
+
+constexpr int64_t kBucketElements = int64_t{1} << 16;
+
+/// The most bytes of the device while the gradients of eight buckets are summed.
+int64_t most_bytes_of_sums(parallel::GradientCompression compression) {
+  const at::Device device = ddpm::test::fake_device();
+  std::array<at::Tensor, 8> weights;
+  std::vector<parallel::ArenaParameter> parameters;
+  parameters.reserve(weights.size());
+  for (at::Tensor& weight : weights) {
+    parameters.push_back({fmt::format("weight {}", parameters.size()), {kBucketElements}, &weight, 0});
+  }
+  parallel::ParameterArena arena(parameters, at::kFloat, device, {.segment_elements = kBucketElements});
+  const auto ranks = ddpm::test::on_fake_device(ddpm::test::world());
+  const parallel::GradientGroups groups(*ranks, layout::Parallelism{}.mesh(ranks->size()));
+  parallel::OverlappedReducer reducer(arena, groups, {.compression = compression});
+  reducer.begin_step();
+  reducer.begin_micro_batch(/*last=*/true);
+  at::Tensor sum = at::zeros({1}, at::TensorOptions(at::kFloat).device(device));
+  for (const at::Tensor& weight : weights) sum = sum.add(weight.sum());
+  ddpm::test::StreamOrder::instance().take_most_bytes();
+  sum.backward();
+  reducer.end_micro_batch();
+  reducer.finalize();
+  return ddpm::test::StreamOrder::instance().take_most_bytes();
+}
+
+/// A plan counts copies of two buckets.
+TEST_F(AsyncDevice, CompressedGradientsHaveCopiesOfTwoBucketsAtATime) {
+  if (ddpm::test::world().size() == 1) return;  // nothing is sent
+  const int64_t without = most_bytes_of_sums(parallel::GradientCompression::none);
+  ddpm::test::finish();
+  const int64_t copies = most_bytes_of_sums(parallel::GradientCompression::bf16) - without;
+  ddpm::test::finish();
+  EXPECT_GT(copies, 0);
+  EXPECT_LT(copies, 3 * 2 * kBucketElements);
+  EXPECT_THAT(ddpm::test::StreamOrder::instance().take_faults(), IsEmpty());
 }
 
 TEST_F(AsyncDevice, ReproducibleSums) {

@@ -29,6 +29,8 @@ void StreamOrder::take(const void* begin, std::size_t bytes, std::size_t stream)
   }
   const auto* first = static_cast<const std::byte*>(begin);
   Block& block = blocks_[first] = {.end = first + bytes, .owner = stream};
+  bytes_ += static_cast<int64_t>(bytes);
+  most_bytes_ = std::max(most_bytes_, bytes_);
   const uint64_t so_far = clocks_[stream][stream];
   if (so_far > 0)
     block.accesses.push_back({first, block.end, stream, so_far, true, "what the memory was used for before"});
@@ -42,7 +44,13 @@ void StreamOrder::give_back(const void* begin) {
   for (const Access& access : block.accesses) {
     if (!block.keepers.contains(access.stream)) free_[block.owner].push_back(access);
   }
+  bytes_ -= block.end - found->first;
   blocks_.erase(found);
+}
+
+int64_t StreamOrder::take_most_bytes() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(most_bytes_, bytes_);
 }
 
 void StreamOrder::keep(const void* address, std::size_t stream) {

@@ -46,6 +46,8 @@ class StreamOrder {
   void take(const void* begin, std::size_t bytes, std::size_t stream);
   void give_back(const void* begin);
   void keep(const void* address, std::size_t stream);
+  /// The most bytes that were taken at a time since the last call.
+  int64_t take_most_bytes();
 
   /// A piece of work of `stream`, which touches ranges of device memory.
   void work(std::size_t stream, const std::string& what, std::span<const Range> ranges);
@@ -112,6 +114,8 @@ class StreamOrder {
   Clock host_{};
   std::map<const std::byte*, Block> blocks_;
   std::array<std::vector<Access>, kStreams> free_{};  // what was done to memory that was given back, by its owner
+  int64_t bytes_ = 0;                                 // in blocks_
+  int64_t most_bytes_ = 0;                            // since take_most_bytes()
   std::vector<Copy> copies_;
   std::vector<std::string> faults_;
   Counts counts_;
