@@ -103,7 +103,8 @@ class Examination {
     const bool visits = std::ranges::find(survey_.visitors, world_.rank()) != survey_.visitors.end();
     const auto comm = world_.split(visits ? 0 : 1, world_.rank());
     if (visits) {
-      FolderCheck check(runtime_.files, *comm, options_.folder, {.file_bytes = options_.file_bytes});
+      FolderCheck check(runtime_.files, *comm, options_.folder,
+                        {.file_bytes = options_.file_bytes, .patience = patience_within(options_.timeout_s)});
       const base::Unfinished unfinished(runtime_.files, check.folder());
       survey_.folder = check.run();
     }

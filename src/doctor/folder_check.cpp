@@ -65,6 +65,11 @@ std::string reason_of(const base::OutputError& error, const Path& test_folder) {
 
 }  // namespace
 
+std::chrono::milliseconds patience_within(double seconds) {
+  const std::chrono::milliseconds quarter(static_cast<int64_t>(1000.0 * seconds / 4.0));
+  return std::min(FolderOptions().patience, quarter);
+}
+
 FolderCheck::FolderCheck(base::FileSystem& files, comm::Communicator& comm, Path path, const FolderOptions& options)
     : files_(files), comm_(comm), options_(options) {
   facts_.path = path.string();

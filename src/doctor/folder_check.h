@@ -44,6 +44,9 @@ struct FolderOptions {
   std::chrono::milliseconds patience{10'000};  ///< how long to wait until another host's change is seen
 };
 
+/// The patience of a check that may take so long in all: that of FolderOptions, or less, since the check waits twice.
+std::chrono::milliseconds patience_within(double seconds);
+
 class FolderCheck {
  public:
   /// Checks `path`, which need not exist, with the ranks of `comm`. Makes the test's folder on its rank 0. Collective.

@@ -1,6 +1,7 @@
 // Tests the check of the run folder on disks that behave correctly, and on some that do not.
 #include "doctor/folder_check.h"
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -108,6 +109,13 @@ class Folder : public testing::Test {
 };
 
 std::size_t ranks() { return static_cast<std::size_t>(test::world().size()); }
+
+TEST(FolderPatience, TwoWaitsEndBeforeTheCheckHasTo) {
+  EXPECT_EQ(patience_within(60.0), FolderOptions().patience);
+  for (const double seconds : {1.0, 8.0, 20.0, 39.0}) {
+    EXPECT_EQ(2.0 * std::chrono::duration<double>(patience_within(seconds)).count(), seconds / 2.0);
+  }
+}
 
 TEST_F(Folder, AGoodOnePasses) {
   const FolderFacts facts = check(Disk());

@@ -36,12 +36,13 @@ class Doctor(ClusterCase):
 
     def test_a_folder_of_each_nodes_own_is_a_problem(self):
         # /dev/shm is another one on each node.
-        process = self.doctor("/dev/shm", "--json")
-        self.assertEqual(process.returncode, 4, process.stderr)
-        problems = [one for one in json.loads(process.stdout)["findings"] if one["severity"] == "problem"]
-        self.assertEqual(len(problems), 1, problems)
-        self.assertIn(f"/dev/shm is not the folder that {self.cluster.nodes[0]} has", problems[0]["seen"])
-        self.assertIn(f"on {self.cluster.nodes[1]}", problems[0]["seen"])
+        for timeout in ((), ("--timeout", 8)):
+            process = self.doctor("/dev/shm", "--json", *timeout)
+            self.assertEqual(process.returncode, 4, process.stderr)
+            problems = [one for one in json.loads(process.stdout)["findings"] if one["severity"] == "problem"]
+            self.assertEqual(len(problems), 1, problems)
+            self.assertIn(f"/dev/shm is not the folder that {self.cluster.nodes[0]} has", problems[0]["seen"])
+            self.assertIn(f"on {self.cluster.nodes[1]}", problems[0]["seen"])
 
     def test_5_without_ranks_that_know_each_other(self):
         process = self.cluster.srun("--nodes=2", "--ntasks=2", "--mpi=none", DDPM, "doctor", "--output", WORK)
