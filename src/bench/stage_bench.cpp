@@ -36,10 +36,11 @@ StageBench bench_stages(const train::Config& config, const nn::UNet2DConfig& mod
   comm::Communicator& world = runtime.session.world();
   const run::Placement place = run::Placement::make(config, runtime.session, runtime.log);
   const nn::UNet2D unet(model);
-  if (options.stages > std::ssize(unet.units())) {
+  comm::agree(world, [&] {
+    if (options.stages <= std::ssize(unet.units())) return;
     throw base::ConfigError("--stages {}: the model has {} units that make stages; wanted: at most so many",
                             options.stages, std::ssize(unet.units()));
-  }
+  });
   StageBench bench{.threads = at::get_num_threads(),
                    .precision = precision_name(config.precision.mixed_precision),
                    .micro_size = place.layout.micro_size,

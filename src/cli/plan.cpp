@@ -78,15 +78,16 @@ void expect_precision(const train::Config& config, const std::string& machine, c
 }
 
 void run_plan(PlanArguments options, Context& context) {
+  comm::Communicator& world = context.session.world();
   if (options.parameters) {
-    if (*options.parameters != std::floor(*options.parameters)) {
+    comm::agree(world, [&] {
+      if (*options.parameters == std::floor(*options.parameters)) return;
       throw base::ConfigError("--parameters {}: a whole number of parameters is wanted", *options.parameters);
-    }
+    });
     print(context, options.json ? dump(plan::zero_json(*options.parameters, options.ranks))
                                 : plan::zero_text(*options.parameters, options.ranks));
     return;
   }
-  comm::Communicator& world = context.session.world();
   train::Configuration configuration;
   comm::agree(world, [&] {
     configuration.load(context.files, options.files, options.overrides);

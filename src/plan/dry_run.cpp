@@ -238,7 +238,7 @@ DataFacts data_facts(const train::Config& config, data::Dataset& dataset, const 
   train::warn_of_set(config, dataset, values, runtime.log);
   std::string validation_set;
   std::string text = images_text(dataset, model) + values_text(values);
-  text += duration_text(config, dataset);
+  comm::agree(runtime.session.world(), [&] { text += duration_text(config, dataset); });
   train::warn_of_keys(config, runtime.log);
   if (config.validation.every_steps > 0) {
     denoise::ValidationSet validation =

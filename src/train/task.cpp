@@ -125,7 +125,8 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   auto mean = settle_set(configuration, dataset, fitted, place.device, runtime);
   const data::ImageOrder order(dataset.parts(), static_cast<uint64_t>(config.run.seed),
                                data::order_options(config.data));
-  const int64_t total_steps = steps_on(dataset, config);
+  int64_t total_steps = 0;
+  comm::agree(world, [&] { total_steps = steps_on(dataset, config); });
   Task task{.config = config,
             .sources = std::move(sources),
             .dataset = std::move(dataset),

@@ -261,6 +261,18 @@ class Plan(Planned):
         self.assertEqual(ddpm("plan", config, check=False).returncode, 2)
 
 
+class OnAllRanks(Planned):
+    def test_what_all_find_wrong_is_said_without_an_abort(self):
+        endless = self.config("endless", train={"steps": None, "epochs": 1e12})
+        for words in (("plan", "--parameters", 1.5, "--ranks", 2), ("bench", "stages", self.config(), "--stages", 1000),
+                      ("train", endless, "--dry-run"), ("train", endless)):  # fmt: skip
+            with self.subTest(words):
+                process = ddpm(*words, ranks=2, check=False)
+                self.assertEqual(process.returncode, 2, process.stderr)
+                self.assertEqual(process.stderr.count("ddpm: error"), 1, process.stderr)
+                self.assertNotIn("mpi_abort", process.stderr.lower())
+
+
 class DryRun(Planned):
     def test_says_who_owns_what_and_writes_nothing(self):
         config = self.config(batch={"global_size": 4096, "micro_size": 2})
