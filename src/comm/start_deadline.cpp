@@ -29,12 +29,21 @@ void give_up(double seconds, const std::string& rank, bool speaks) {
   std::_Exit(static_cast<int>(base::ExitCode::communication));
 }
 
+/// The limit that holds until the ranks have met.
+double limit_of(double otherwise) {
+  try {
+    return StartDeadline::seconds(otherwise);
+  } catch (const base::ConfigError&) {
+    return otherwise;
+  }
+}
+
 }  // namespace
 
 double StartDeadline::seconds(double otherwise) { return seconds_of(process_environment(), kVariable, otherwise); }
 
 StartDeadline::StartDeadline(double otherwise) {
-  const double limit = seconds(otherwise);
+  const double limit = limit_of(otherwise);
   if (!(limit > 0.0)) return;
   // Asked here: MPI_Init may change the environment while the thread waits.
   const std::string rank = launched_rank(process_environment()).value_or("0");

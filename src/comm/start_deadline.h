@@ -9,7 +9,8 @@ namespace ddpm::comm {
 
 /// From its making to its end the ranks have to meet: `otherwise`, or DDPM_START_TIMEOUT_S of the environment (0: no
 /// limit). Else the first two ranks say so, and the process ends with exit code 5; the others do so some seconds later,
-/// lest their end take the line along. Makes no MPI call.
+/// lest their end take the line along. Makes no MPI call. A wrong value, which one node alone may have, stands for
+/// `otherwise`: seconds() refuses it, when the ranks have met and can agree on that.
 class StartDeadline {
  public:
   /// The environment's name for the limit.

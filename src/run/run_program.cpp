@@ -122,8 +122,7 @@ OwnError own_error() {
 int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& session, const comm::StartOptions& options) {
   const base::Logger log(session.rank(), session.size(), session.node_name());
   const auto files = base::posix_file_system();
-  const double start_seconds = comm::StartDeadline::seconds(options.timeout_s);
-  const comm::Phase start{.name = "starting", .deadline_s = start_seconds, .key = comm::StartDeadline::kVariable};
+  double start_seconds = options.timeout_s;
   std::optional<comm::Watchdog> watchdog;
   const auto end = [&](base::ExitCode code) { return end_together(session, watchdog, log, code, start_seconds); };
   std::string said;
@@ -137,6 +136,8 @@ int run(const std::function<void(const Runtime&)>& body, comm::MpiSession& sessi
     {
       // The watchdog's own first messages may go where MPI's start sent none.
       const comm::StartDeadline still(options.timeout_s);
+      comm::agree(session.world(), [&] { start_seconds = comm::StartDeadline::seconds(options.timeout_s); });
+      const comm::Phase start{.name = "starting", .deadline_s = start_seconds, .key = comm::StartDeadline::kVariable};
       watchdog.emplace(session, start, log);
     }
     body(Runtime{.session = session,

@@ -119,6 +119,17 @@ class Start(unittest.TestCase):
         self.assertRegex(process.stderr, r"rank 1 on \S+ is late: \d+ s in starting; DDPM_START_TIMEOUT_S = 5")
         self.assertLess(time.monotonic() - began, 40)
 
+    def test_a_wrong_deadline_of_the_start_is_told_by_a_rank_that_has_it(self):
+        command = [DDPM, "train", self.config("wrong")]
+        wrong = ["env", "DDPM_START_TIMEOUT_S=soon", *command]
+        for first, last, rank in ((command, wrong, 1), (wrong, command, 0), (wrong, wrong, 0)):
+            process = on_two(first, last)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            told = rf"ddpm: error: rank {rank} on \S+: DDPM_START_TIMEOUT_S = soon: seconds are wanted"
+            self.assertRegex(process.stderr, told)
+            self.assertEqual(process.stderr.count("ddpm: error:"), 1, process.stderr)
+        self.assertFalse((WORK / "wrong").exists())
+
     def test_ranks_that_run_different_commands_are_refused(self):
         config = self.config("mixed")
         for other in ([DDPM, "train", config, "--dry-run"], [DDPM, "checkpoint", "list", WORK], [DDPM, "trian"]):
