@@ -17,7 +17,7 @@ void train_beside(base::FileSystem& files, const base::Path& run, int64_t steps,
                   const std::function<void(int64_t)>& hears) {
   const base::Logger log(1, world().size());  // says nothing
   TrainerConfiguration configuration;
-  configure(configuration, {.steps = steps}, run);
+  configure(configuration, {.steps = steps, .every = 2}, run);
   const Model model;
   ModelTrainer trainer(configuration, {session(), files, log}, model.own());
   trainer.resume();
