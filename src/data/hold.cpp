@@ -1,6 +1,7 @@
 #include "data/hold.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/machine_memory.h"
@@ -92,12 +93,13 @@ void Dataset::State::hold(comm::Communicator& comm) {
     expect_unchanged();
   });
   held_images->spread(spread);
+  std::vector<std::unique_ptr<Rows>> replaced;  // kept until all are: masks of missing values ask the images' rows
   for (std::size_t f = 0; f < fields.size(); ++f) {
     if (!fields[f].is_read_in_blocks()) continue;
     auto values = held_images->bytes().subspan(static_cast<std::size_t>(begins[f]));
     for (std::unique_ptr<Rows>& rows : columns[f].shards) {
       const std::size_t bytes = static_cast<std::size_t>(rows->rows()) * rows->row_bytes();
-      rows = std::make_unique<HeldRows>(*rows, values.first(bytes));
+      replaced.push_back(std::exchange(rows, std::make_unique<HeldRows>(*rows, values.first(bytes))));
       values = values.subspan(bytes);
     }
     columns[f].chunk_bytes = 0;

@@ -1,10 +1,14 @@
 // Sets that are held in memory: read once, and from then on without their files.
 #include "data/hold.h"
 
+#include <algorithm>
+#include <limits>
+
 #include <gmock/gmock.h>
 
 #include "data/sample_set.h"
 #include "data/shared_folder.h"
+#include "h5/file.h"
 
 namespace ddpm::data {
 namespace {
@@ -19,6 +23,22 @@ class HoldTest : public SharedFolderTest {
     on_rank_0([&] { info_ = write_sample_set(folder_ / "set", kHeld, true, {3, 0, 7, 1}); });
     return Dataset::open(comm(), folder_ / "set");
   }
+  /// Another program's file: images of 2 × 3, each of which lacks a value.
+  void make_foreign(const std::string& name, int64_t images) const {
+    on_rank_0([&] {
+      const Path path = folder_ / name;
+      base::posix_file_system()->create_exclusive(path)->close();
+      h5::File file = h5::File::create(path, {});
+      h5::Array array = file.create_array("/u", h5::Element::f32, std::vector<int64_t>{images, 2, 3});
+      std::vector<float> values(static_cast<std::size_t>(images) * 6);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = i % 7 == 1 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(i);
+      }
+      array.write_rows(0, images, std::as_bytes(std::span(values)));
+      array.close();
+      file.close();
+    });
+  }
 
   DatasetInfo info_;  // on rank 0
 };
@@ -27,6 +47,17 @@ std::vector<std::byte> images_of(const Dataset& set, int64_t first, int64_t coun
   std::vector<std::byte> images(static_cast<std::size_t>(count) * kHeld.bytes());
   set.read_block(first, count, images);
   return images;
+}
+
+/// Each field of all images.
+std::vector<std::vector<std::byte>> all_values(const Dataset& set) {
+  std::vector<std::vector<std::byte>> values;
+  values.reserve(set.fields().size());
+  for (const Field& field : set.fields()) {
+    auto& room = values.emplace_back(static_cast<std::size_t>(set.size()) * field.bytes());
+    set.read_unconfirmed(values.size() - 1, 0, set.size(), room);
+  }
+  return values;
 }
 
 TEST_F(HoldTest, ImagesAreReadFromMemoryWhateverBecomesOfTheFiles) {
@@ -62,6 +93,26 @@ TEST_F(HoldTest, ADamagedImageEndsTheReading) {
     FAIL() << "it was accepted";
   } catch (const comm::AgreedError& error) {
     EXPECT_EQ(error.code(), base::ExitCode::dataset);
+  }
+}
+
+TEST_F(HoldTest, MasksOfMissingValuesAreHeldBesideTheirImages) {
+  make_foreign("a.h5", 3);
+  make_foreign("b.h5", 5);
+  DatasetOptions options;
+  options.variables = {"u"};
+  options.missing = Missing::mask;
+  for (const std::vector<Dataset::Source>& files :
+       {std::vector<Dataset::Source>{{.path = folder_ / "a.h5"}},
+        std::vector<Dataset::Source>{{.path = folder_ / "a.h5"}, {.path = folder_ / "b.h5"}}}) {
+    Dataset set = Dataset::open(comm(), files, options);
+    const std::vector<std::vector<std::byte>> wanted = all_values(set);
+    hold_in_memory(comm(), set);
+    const std::vector<std::vector<std::byte>> held = all_values(set);
+    EXPECT_EQ(held, wanted);
+    EXPECT_EQ(held.size(), 2U) << "images and masks";
+    EXPECT_GE(std::ranges::count(held.back(), std::byte{0}), std::ssize(files));
+    set.close(comm());
   }
 }
 
