@@ -178,23 +178,27 @@ std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank
     std::unique_ptr<base::LockFile> lock;  // of the first rank of a host, while its ranks copy
     comm::agree(comm, [&] {
       copy = copy_of(source.path, stage, text);
+      if (host.rank != 0) return;
       found = look_at(copy, files);
-      if (found == Found::whole || host.rank != 0) return;
+      if (found == Found::whole) return;
       lock = enter(copy, files);
       expect_room(copy, files);
     });
-    const bool whole = found == Found::whole;
     const double begin = base::steady_seconds();
     comm::agree(comm, [&] {
-      for (auto s = static_cast<std::size_t>(host.rank); !whole && s < copy.info.shards.size();
+      // Whoever looks after the first rank compares its shards, too, where that rank is to lift a doubt.
+      if (host.rank != 0) found = look_at(copy, files);
+      for (auto s = static_cast<std::size_t>(host.rank); found != Found::whole && s < copy.info.shards.size();
            s += static_cast<std::size_t>(host.size)) {
         copy_shard(copy, copy.info.shards[s], found, files);
       }
     });
+    const bool whole = found == Found::whole;
     comm::agree(comm, [&] {
       if (whole || host.rank != 0) return;
       base::write_atomically(files, copy.to / kDescriptionFile, copy.text);
-      files.remove_all(copy.to / kDoubtFile);  // which another job may have done
+      // A doubt that was cast since is for the next start: nothing was compared on its account.
+      if (found == Found::in_doubt) files.remove_all(copy.to / kDoubtFile);
     });
     log.info("{} {} {}{}", source.path.string(),
              whole                      ? "was copied before to"
