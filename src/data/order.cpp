@@ -65,6 +65,16 @@ int64_t ImageOrder::images() const {
   return images;
 }
 
+std::vector<SetShare> ImageOrder::shares() const {
+  if (sets_.empty()) return {SetShare{.images = count_, .slots = count_}};
+  std::vector<SetShare> shares;
+  shares.reserve(sets_.size());
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    shares.push_back({.images = sets_[s].count(), .slots = set_slots_[s]});
+  }
+  return shares;
+}
+
 void ImageOrder::begin(int64_t slot, int64_t epoch) {
   DDPM_CHECK(slot >= 0 && epoch >= 0, "slot {} begins epoch {}", slot, epoch);
   first_slot_ = slot;

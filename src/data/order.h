@@ -32,6 +32,13 @@ struct OrderedSet {
   double weight = 1.0;
 };
 
+/// What an order has of one of its sets.
+struct SetShare {
+  int64_t images = 0;
+  int64_t slots = 0;  ///< of an epoch
+  friend bool operator==(const SetShare&, const SetShare&) = default;
+};
+
 class ImageOrder {
  public:
   /// `count` images (> 0), keyed by the run's seed.
@@ -50,6 +57,8 @@ class ImageOrder {
   [[nodiscard]] int64_t count() const { return count_; }
   /// Images of all sets.
   [[nodiscard]] int64_t images() const;
+  /// The shares of the sets, one after the other: orders of one seed and the same options are alike where these are.
+  [[nodiscard]] std::vector<SetShare> shares() const;
 
  private:
   struct Blocks;

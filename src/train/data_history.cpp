@@ -1,5 +1,8 @@
 #include "train/data_history.h"
 
+#include <iterator>
+#include <utility>
+
 #include <fmt/ranges.h>
 
 #include "base/counted.h"
@@ -11,8 +14,36 @@ namespace ddpm::train {
 namespace {
 
 constexpr const char* kHistory = "data_history";
+constexpr const char* kSetImages = "set_images";
+constexpr const char* kSetSlots = "set_slots";
 constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
 constexpr int64_t kMaxImages = int64_t{1} << 53;
+
+void write_shares(const std::vector<data::SetShare>& shares, base::Json& item) {
+  if (shares.empty()) return;
+  base::Json images = base::Json::array();
+  base::Json slots = base::Json::array();
+  for (const data::SetShare& share : shares) {
+    images.push_back(share.images);
+    slots.push_back(share.slots);
+  }
+  item[kSetImages] = std::move(images);
+  item[kSetSlots] = std::move(slots);
+}
+
+std::vector<data::SetShare> read_shares(const base::JsonFields& fields) {
+  std::vector<data::SetShare> shares;
+  if (!fields.has(kSetImages) && !fields.has(kSetSlots)) return shares;
+  const std::vector<int64_t> images = fields.integers(kSetImages);
+  const std::vector<int64_t> slots = fields.integers(kSetSlots);
+  if (images.size() != slots.size()) {
+    throw base::OutputError("{}: '{}' has {}, '{}' {}; as many are wanted", fields.place(), kSetImages,
+                            base::counted(std::ssize(images), "number"), kSetSlots, slots.size());
+  }
+  shares.reserve(images.size());
+  for (std::size_t s = 0; s < images.size(); ++s) shares.push_back({.images = images[s], .slots = slots[s]});
+  return shares;
+}
 
 }  // namespace
 
@@ -44,6 +75,7 @@ void write_data_history(const std::vector<DataPeriod>& history, base::Json& stat
                        {"name", period.name},
                        {"content_hash", period.content_hash}};
     if (period.pass != period.images) item["pass"] = period.pass;
+    write_shares(period.shares, item);
     list.push_back(std::move(item));
   }
   state[kHistory] = list.dump();
@@ -62,14 +94,15 @@ std::vector<DataPeriod> read_data_history(const base::Json& state, const std::st
   for (const base::Json& item : list) {
     const DataPeriod before = history.empty() ? DataPeriod() : history.back();
     const base::JsonFields fields(item, place, {"first_step", "first_epoch", "images", "name", "content_hash"},
-                                  {"pass"});
+                                  {"pass", kSetImages, kSetSlots});
     const int64_t images = fields.integer("images", 1, kMaxImages);
     history.push_back({.first_step = fields.integer("first_step", before.first_step, last_step),
                        .first_epoch = fields.integer("first_epoch", before.first_epoch, engine::kMaxSteps),
                        .images = images,
                        .pass = fields.has("pass") ? fields.integer("pass", 1, kMaxImages) : images,
                        .name = fields.text("name"),
-                       .content_hash = fields.text("content_hash")});
+                       .content_hash = fields.text("content_hash"),
+                       .shares = read_shares(fields)});
   }
   return history;
 }

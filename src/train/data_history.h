@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "data/order.h"
 
 namespace ddpm::train {
 
@@ -17,6 +18,8 @@ struct DataPeriod {
   int64_t pass = 0;          ///< images of a pass over it: more, where its parts have weights
   std::string name = {};     ///< the last part of its path
   std::string content_hash;  ///< as data::Dataset has it
+  /// The sets that its images are dealt out from. Empty: a period that has ended, or of an earlier version.
+  std::vector<data::SetShare> shares = {};
   friend bool operator==(const DataPeriod&, const DataPeriod&) = default;
 };
 

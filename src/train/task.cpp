@@ -102,8 +102,11 @@ data::BatchLoaderOptions Task::loading(int64_t first_step, int64_t end_step) con
 }
 
 DataPeriod Task::period() const {
-  return {
-      .images = dataset.size(), .pass = order.count(), .name = dataset.name(), .content_hash = dataset.content_hash()};
+  return {.images = dataset.size(),
+          .pass = order.count(),
+          .name = dataset.name(),
+          .content_hash = dataset.content_hash(),
+          .shares = order.shares()};
 }
 
 Task Task::make(Configuration& configuration, const run::Runtime& runtime) {

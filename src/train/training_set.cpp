@@ -1,5 +1,7 @@
 #include "train/training_set.h"
 
+#include <utility>
+
 #include "base/counted.h"
 #include "base/error.h"
 #include "comm/collectives.h"
@@ -44,16 +46,20 @@ void TrainingSet::resume(const checkpoint::Checkpoint& checkpoint) {
     if (!read.empty()) history = std::move(read);
   });
   const int64_t global_size = task_.config.batch.global_size;
-  if (manifest.dataset_hash != task_.dataset.content_hash() && task_.config.data.continue_with_other) {
+  DataPeriod now = task_.period();
+  const bool other = manifest.dataset_hash != now.content_hash && task_.config.data.continue_with_other;
+  const bool known = !history.back().shares.empty();
+  if (other || (known && history.back().shares != now.shares)) {
     history.back().content_hash = manifest.dataset_hash;  // an earlier version does not say which it was
-    DataPeriod now = task_.period();
+    history.back().shares.clear();
     now.first_step = manifest.step;
     now.first_epoch = next_epoch(history.back(), manifest.step, global_size);
     log_.info("from step {} on images are those of {}, {}: epoch {} begins", manifest.step + 1,
               task_.dataset.path().string(), base::counted(now.images, "image"), now.first_epoch + 1);
     history.push_back(std::move(now));
-  } else {
-    history.back().pass = task_.order.count();  // of which an earlier version says nothing
+  } else if (!known) {  // by an earlier version
+    history.back().pass = now.pass;
+    history.back().shares = std::move(now.shares);
   }
   task_.order.begin(history.back().first_step * global_size, history.back().first_epoch);
 }

@@ -18,7 +18,8 @@ class TrainingSet final : public Callback {
   /// All outlive this object.
   TrainingSet(Task& task, comm::Communicator& world, const base::Logger& log) : task_(task), world_(world), log_(log) {}
 
-  /// Has the order of the images go on where the checkpoint says, or begin an epoch of another set.
+  /// Has the order of the images go on where the checkpoint says, or begin an epoch of another set, or of the same
+  /// images cut into other sets or with other weights.
   void resume(const checkpoint::Checkpoint& checkpoint) override;
   void write(checkpoint::SaveRequest& request) override;
   void close() override { task_.dataset.close(world_); }

@@ -98,6 +98,9 @@ TEST(ImageOrder, WeightsSayHowOftenTheImagesOfASetAreRead) {
   const ImageOrder order({{.count = 10, .weight = 0.5}, {.count = 7, .weight = 1.0}, {.count = 4, .weight = 0.75}}, 5,
                          {.shuffle = Shuffle::full});
   EXPECT_EQ(order.count(), 10 + 14 + 6);
+  const std::vector<SetShare> shares = {
+      {.images = 10, .slots = 10}, {.images = 7, .slots = 14}, {.images = 4, .slots = 6}};
+  EXPECT_EQ(order.shares(), shares);
   constexpr int64_t kEpochs = 28;  // whole passes over each set
   std::vector<int64_t> times(21);
   for (const int64_t image : first_slots(order, kEpochs * order.count())) ++times[static_cast<std::size_t>(image)];
@@ -131,6 +134,14 @@ TEST(ImageOrder, ASetAmongOthersKeepsItsOrder) {
     if (image >= 400) images.push_back(image - 400);
   }
   EXPECT_EQ(images, epoch(alone, 2));
+}
+
+TEST(ImageOrder, OneSetHasAShareOfItsOwn) {
+  const std::vector<SetShare> whole = {{.images = 20, .slots = 20}};
+  EXPECT_EQ(ImageOrder(20, 5, {}).shares(), whole);
+  const std::vector<OrderedSet> weighted = {{.count = 20, .weight = 3.0}};
+  EXPECT_EQ(ImageOrder(weighted, 5, {}).shares(), whole);
+  EXPECT_NE(ImageOrder({{.count = 8}, {.count = 12}}, 5, {}).shares(), whole);
 }
 
 TEST(ImageOrder, WeightsThatAreTooFarApartAreRefused) {

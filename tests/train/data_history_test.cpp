@@ -9,9 +9,14 @@ namespace ddpm::train {
 namespace {
 
 TEST(DataHistory, IsReadAsItWasWritten) {
-  const std::vector<DataPeriod> history = {
-      {.images = 30, .pass = 30, .name = "a", .content_hash = "12"},
-      {.first_step = 500, .first_epoch = 17, .images = 40, .pass = 110, .name = "b \"c\"", .content_hash = "34"}};
+  const std::vector<DataPeriod> history = {{.images = 30, .pass = 30, .name = "a", .content_hash = "12"},
+                                           {.first_step = 500,
+                                            .first_epoch = 17,
+                                            .images = 40,
+                                            .pass = 110,
+                                            .name = "b \"c\"",
+                                            .content_hash = "34",
+                                            .shares = {{.images = 5, .slots = 5}, {.images = 35, .slots = 105}}}};
   base::Json state = base::Json::object();
   write_data_history(history, state);
   EXPECT_EQ(read_data_history(state, "M"), history);
@@ -34,7 +39,11 @@ TEST(DataHistory, ThatIsDamagedIsRefused) {
   for (const char* text : {"", "[]", "{}", "[1]", "[{}]", "[",
                            R"([{"first_step":-1,"first_epoch":0,"images":1,"name":"","content_hash":""}])",
                            R"([{"first_step":0,"first_epoch":0,"images":0,"name":"","content_hash":""}])",
-                           R"([{"first_step":0,"first_epoch":0,"images":1,"name":1,"content_hash":""}])"}) {
+                           R"([{"first_step":0,"first_epoch":0,"images":1,"name":1,"content_hash":""}])",
+                           R"([{"first_step":0,"first_epoch":0,"images":1,"name":"","content_hash":"",)"
+                           R"("set_images":[1],"set_slots":[1,1]}])",
+                           R"([{"first_step":0,"first_epoch":0,"images":1,"name":"","content_hash":"",)"
+                           R"("set_images":[1]}])"}) {
     const base::Json state = {{"data_history", text}};
     EXPECT_THAT([&] { (void)read_data_history(state, "M"); },
                 testing::ThrowsMessage<base::OutputError>(testing::StartsWith("M")))

@@ -151,6 +151,25 @@ class OtherSet(unittest.TestCase):
         self.assertIn("Images   48 of 16 × 16 × 3", said)
         self.assertIn("Steps    5: 0.5263 epochs", said)  # 20 + 2 · 28 = 76 images make an epoch
 
+    def test_other_weights_of_the_same_sets_begin_an_epoch(self):
+        shutil.rmtree(WORK / "weighted", ignore_errors=True)
+        first, grown = (json.dumps(str(path)) for path in (self.first, self.grown))
+        evenly, weighted = f"[{first}, {grown}]", f"[{{ path = {first}, weight = 2.0 }}, {grown}]"
+        begins = f"from step 6 on images are those of {self.first} + {self.grown}, 48 images: epoch 2 begins"
+        for steps, told, sets in ((3, False, evenly), (5, True, evenly), (7, True, weighted), (8, False, weighted)):
+            config = self.config("weighted", "SETS", steps, told)
+            config.write_text(config.read_text().replace('"SETS"', sets))
+            said = ddpm("train", config).stderr
+            self.assertEqual(begins in said, steps == 7, said)
+            self.assertEqual("images are those of" in said, steps == 7, said)
+        passes = [8 * step / 48 if step <= 5 else 40 / 48 + 8 * (step - 5) / 68 for step in range(1, 9)]
+        self.assertEqual([line["epoch"] for line in metrics(WORK / "weighted")], passes)
+        manifest = json.loads((max((WORK / "weighted" / "checkpoints").glob("step-*")) / "MANIFEST.json").read_text())
+        earlier, newest = json.loads(manifest["state"]["data_history"])
+        self.assertEqual((earlier["first_step"], earlier["first_epoch"], earlier.get("pass")), (0, 0, None))
+        self.assertEqual((newest["first_step"], newest["first_epoch"], newest["pass"]), (5, 1, 68))
+        self.assertEqual((newest["set_images"], newest["set_slots"]), ([20, 28], [40, 28]))
+
     def test_a_staged_set_is_copied_once_and_trains_alike(self):
         stage = WORK / "stage"
         shutil.rmtree(stage, ignore_errors=True)
