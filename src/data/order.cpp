@@ -34,6 +34,13 @@ std::vector<int64_t> slots_of(const std::vector<OrderedSet>& parts) {
   return slots;
 }
 
+/// The key of the order that a set has for itself. No permutation uses these numbers of the stream.
+uint64_t seed_of(std::size_t set, uint64_t seed) {
+  if (set == 0) return seed;
+  const base::RandomSequence drawn(seed, base::Stream::shuffle, 0, set);
+  return uint64_t{drawn.bits(0)} << 32U | drawn.bits(1);
+}
+
 }  // namespace
 
 int64_t images_per_epoch(const std::vector<OrderedSet>& parts) {
@@ -73,6 +80,12 @@ std::vector<SetShare> ImageOrder::shares() const {
     shares.push_back({.images = sets_[s].count(), .slots = set_slots_[s]});
   }
   return shares;
+}
+
+void ImageOrder::relate_sets(SetOrders orders) {
+  if (sets_.empty()) return;
+  set_orders_ = orders;
+  for (std::size_t s = 0; s < sets_.size(); ++s) sets_[s].seed_ = orders == SetOrders::own ? seed_of(s, seed_) : seed_;
 }
 
 void ImageOrder::begin(int64_t slot, int64_t epoch) {

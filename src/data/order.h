@@ -32,6 +32,13 @@ struct OrderedSet {
   double weight = 1.0;
 };
 
+/// How the orders of sets that are read together are related.
+enum class SetOrders : uint8_t {
+  alike,  ///< those of sets of equal size are the same, so that the same images always meet
+  own,    ///< each set's is drawn for itself; the first one's is that of the set alone
+};
+constexpr auto names_of(SetOrders /*type*/) { return std::to_array<std::string_view>({"alike", "own"}); }
+
 /// What an order has of one of its sets.
 struct SetShare {
   int64_t images = 0;
@@ -46,6 +53,8 @@ class ImageOrder {
   /// The images of several sets, one after the other.
   ImageOrder(const std::vector<OrderedSet>& parts, uint64_t seed, const ImageOrderOptions& options);
 
+  /// Relates the orders of several sets, which are alike until then; one set alone keeps its order.
+  void relate_sets(SetOrders orders);
   /// Has `slot` begin `epoch`: slots before it were of another set.
   void begin(int64_t slot, int64_t epoch);
 
@@ -57,8 +66,9 @@ class ImageOrder {
   [[nodiscard]] int64_t count() const { return count_; }
   /// Images of all sets.
   [[nodiscard]] int64_t images() const;
-  /// The shares of the sets, one after the other: orders of one seed and the same options are alike where these are.
+  /// The shares of the sets, one after the other: orders are alike where these, seed, options and set_orders() are.
   [[nodiscard]] std::vector<SetShare> shares() const;
+  [[nodiscard]] SetOrders set_orders() const { return set_orders_; }
 
  private:
   struct Blocks;
@@ -68,6 +78,7 @@ class ImageOrder {
 
   std::vector<ImageOrder> sets_;    // where there are several sets, the order within each; empty: there is one set
   std::vector<int64_t> set_slots_;  // for each of them, its slots in an epoch
+  SetOrders set_orders_ = SetOrders::alike;
   int64_t count_;
   int64_t first_slot_ = 0;
   int64_t first_epoch_ = 0;

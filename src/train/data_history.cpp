@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "base/named.h"
 #include "engine/limits.h"
 
 namespace ddpm::train {
@@ -16,6 +17,7 @@ namespace {
 constexpr const char* kHistory = "data_history";
 constexpr const char* kSetImages = "set_images";
 constexpr const char* kSetSlots = "set_slots";
+constexpr const char* kSetOrders = "set_orders";
 constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
 constexpr int64_t kMaxImages = int64_t{1} << 53;
 
@@ -76,6 +78,7 @@ void write_data_history(const std::vector<DataPeriod>& history, base::Json& stat
                        {"content_hash", period.content_hash}};
     if (period.pass != period.images) item["pass"] = period.pass;
     write_shares(period.shares, item);
+    if (period.set_orders != data::SetOrders::alike) item[kSetOrders] = base::name_of(period.set_orders);
     list.push_back(std::move(item));
   }
   state[kHistory] = list.dump();
@@ -94,15 +97,17 @@ std::vector<DataPeriod> read_data_history(const base::Json& state, const std::st
   for (const base::Json& item : list) {
     const DataPeriod before = history.empty() ? DataPeriod() : history.back();
     const base::JsonFields fields(item, place, {"first_step", "first_epoch", "images", "name", "content_hash"},
-                                  {"pass", kSetImages, kSetSlots});
+                                  {"pass", kSetImages, kSetSlots, kSetOrders});
     const int64_t images = fields.integer("images", 1, kMaxImages);
-    history.push_back({.first_step = fields.integer("first_step", before.first_step, last_step),
-                       .first_epoch = fields.integer("first_epoch", before.first_epoch, engine::kMaxSteps),
-                       .images = images,
-                       .pass = fields.has("pass") ? fields.integer("pass", 1, kMaxImages) : images,
-                       .name = fields.text("name"),
-                       .content_hash = fields.text("content_hash"),
-                       .shares = read_shares(fields)});
+    history.push_back(
+        {.first_step = fields.integer("first_step", before.first_step, last_step),
+         .first_epoch = fields.integer("first_epoch", before.first_epoch, engine::kMaxSteps),
+         .images = images,
+         .pass = fields.has("pass") ? fields.integer("pass", 1, kMaxImages) : images,
+         .name = fields.text("name"),
+         .content_hash = fields.text("content_hash"),
+         .shares = read_shares(fields),
+         .set_orders = fields.has(kSetOrders) ? fields.named<data::SetOrders>(kSetOrders) : data::SetOrders::alike});
   }
   return history;
 }

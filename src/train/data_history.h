@@ -20,6 +20,7 @@ struct DataPeriod {
   std::string content_hash;  ///< as data::Dataset has it
   /// The sets that its images are dealt out from. Empty: a period that has ended, or of an earlier version.
   std::vector<data::SetShare> shares = {};
+  data::SetOrders set_orders = data::SetOrders::alike;  ///< how they are related; alike in an earlier version
   friend bool operator==(const DataPeriod&, const DataPeriod&) = default;
 };
 

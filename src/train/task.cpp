@@ -1,5 +1,7 @@
 #include "train/task.h"
 
+#include <utility>
+
 #include "base/utf8.h"
 #include "comm/collectives.h"
 #include "data/hold.h"
@@ -106,7 +108,8 @@ DataPeriod Task::period() const {
           .pass = order.count(),
           .name = dataset.name(),
           .content_hash = dataset.content_hash(),
-          .shares = order.shares()};
+          .shares = order.shares(),
+          .set_orders = order.set_orders()};
 }
 
 Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
@@ -126,14 +129,14 @@ Task Task::make(Configuration& configuration, const run::Runtime& runtime) {
   FittedModel fitted;
   comm::agree(world, [&] { fitted = fitted_model(config, dataset); });
   auto mean = settle_set(configuration, dataset, fitted, place.device, runtime);
-  const data::ImageOrder order(dataset.parts(), static_cast<uint64_t>(config.run.seed),
-                               data::order_options(config.data));
+  data::ImageOrder order(dataset.parts(), static_cast<uint64_t>(config.run.seed), data::order_options(config.data));
+  order.relate_sets(data::SetOrders::own);
   int64_t total_steps = 0;
   comm::agree(world, [&] { total_steps = steps_on(dataset, config); });
   Task task{.config = config,
             .sources = std::move(sources),
             .dataset = std::move(dataset),
-            .order = order,
+            .order = std::move(order),
             .place = place,
             .total_steps = total_steps,
             .fitted = std::move(fitted),

@@ -41,12 +41,14 @@ void expect_images_of(const checkpoint::Checkpoint& checkpoint, const Config& co
 void TrainingSet::resume(const checkpoint::Checkpoint& checkpoint) {
   const checkpoint::Manifest& manifest = checkpoint.manifest;
   std::vector<DataPeriod>& history = task_.history;
+  DataPeriod now = task_.period();
+  history.back().shares.clear();  // of which an earlier version says nothing
+  history.back().set_orders = data::SetOrders::alike;
   comm::agree(world_, [&] {
     auto read = read_data_history(manifest.state, run::state_origin(checkpoint));
     if (!read.empty()) history = std::move(read);
   });
   const int64_t global_size = task_.config.batch.global_size;
-  DataPeriod now = task_.period();
   const bool other = manifest.dataset_hash != now.content_hash && task_.config.data.continue_with_other;
   const bool known = !history.back().shares.empty();
   if (other || (known && history.back().shares != now.shares)) {
@@ -61,6 +63,7 @@ void TrainingSet::resume(const checkpoint::Checkpoint& checkpoint) {
     history.back().pass = now.pass;
     history.back().shares = std::move(now.shares);
   }
+  task_.order.relate_sets(history.back().set_orders);
   task_.order.begin(history.back().first_step * global_size, history.back().first_epoch);
 }
 

@@ -136,6 +136,33 @@ TEST(ImageOrder, ASetAmongOthersKeepsItsOrder) {
   EXPECT_EQ(images, epoch(alone, 2));
 }
 
+TEST(ImageOrder, SetsOfEqualSizeMeetInOtherPairsInEachEpochWhereTheirOrdersAreTheirOwn) {
+  for (const Shuffle shuffle : {Shuffle::block, Shuffle::full}) {
+    const ImageOrderOptions options{.shuffle = shuffle, .block_images = 10, .pool_images = 50};
+    ImageOrder order({{.count = 100}, {.count = 100}}, 5, options);
+    const std::vector<int64_t> alone = epoch(ImageOrder(100, 5, options), 2);
+    for (const SetOrders orders : {SetOrders::alike, SetOrders::own, SetOrders::alike}) {
+      order.relate_sets(orders);
+      EXPECT_EQ(order.set_orders(), orders);
+      std::vector<int64_t> first;
+      std::vector<int64_t> second;
+      for (const int64_t image : epoch(order, 2)) (image < 100 ? first : second).push_back(image % 100);
+      EXPECT_EQ(first, alone);
+      EXPECT_EQ(second == alone, orders == SetOrders::alike);
+      std::ranges::sort(second);
+      EXPECT_EQ(second, counting(100));
+    }
+  }
+}
+
+TEST(ImageOrder, OneSetAloneKeepsItsOrder) {
+  ImageOrder order(100, 5, {.shuffle = Shuffle::full});
+  const std::vector<int64_t> before = epoch(order, 1);
+  order.relate_sets(SetOrders::own);
+  EXPECT_EQ(epoch(order, 1), before);
+  EXPECT_EQ(order.set_orders(), SetOrders::alike);
+}
+
 TEST(ImageOrder, OneSetHasAShareOfItsOwn) {
   const std::vector<SetShare> whole = {{.images = 20, .slots = 20}};
   EXPECT_EQ(ImageOrder(20, 5, {}).shares(), whole);

@@ -16,7 +16,8 @@ TEST(DataHistory, IsReadAsItWasWritten) {
                                             .pass = 110,
                                             .name = "b \"c\"",
                                             .content_hash = "34",
-                                            .shares = {{.images = 5, .slots = 5}, {.images = 35, .slots = 105}}}};
+                                            .shares = {{.images = 5, .slots = 5}, {.images = 35, .slots = 105}},
+                                            .set_orders = data::SetOrders::own}};
   base::Json state = base::Json::object();
   write_data_history(history, state);
   EXPECT_EQ(read_data_history(state, "M"), history);
@@ -43,7 +44,9 @@ TEST(DataHistory, ThatIsDamagedIsRefused) {
                            R"([{"first_step":0,"first_epoch":0,"images":1,"name":"","content_hash":"",)"
                            R"("set_images":[1],"set_slots":[1,1]}])",
                            R"([{"first_step":0,"first_epoch":0,"images":1,"name":"","content_hash":"",)"
-                           R"("set_images":[1]}])"}) {
+                           R"("set_images":[1]}])",
+                           R"([{"first_step":0,"first_epoch":0,"images":1,"name":"","content_hash":"",)"
+                           R"("set_orders":"other"}])"}) {
     const base::Json state = {{"data_history", text}};
     EXPECT_THAT([&] { (void)read_data_history(state, "M"); },
                 testing::ThrowsMessage<base::OutputError>(testing::StartsWith("M")))

@@ -169,6 +169,7 @@ class OtherSet(unittest.TestCase):
         self.assertEqual((earlier["first_step"], earlier["first_epoch"], earlier.get("pass")), (0, 0, None))
         self.assertEqual((newest["first_step"], newest["first_epoch"], newest["pass"]), (5, 1, 68))
         self.assertEqual((newest["set_images"], newest["set_slots"]), ([20, 28], [40, 28]))
+        self.assertEqual((earlier["set_orders"], newest["set_orders"]), ("own", "own"))
 
     def test_a_staged_set_is_copied_once_and_trains_alike(self):
         stage = WORK / "stage"
