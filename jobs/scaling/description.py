@@ -160,6 +160,13 @@ TEXT = (lambda v: isinstance(v, str) and v != "" and "\n" not in v, "a text of o
 PLAIN = (lambda v: isinstance(v, (str, int, float, bool)) and "\n" not in str(v), "a text of one line, a number or a boolean")
 PRECISION = (lambda v: v in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
 REQUIRED = object()
+# What no setting may say, since other keys of the study do.
+TAKEN = {
+    "batch.global_size": "strong.global_batch and weak.batch_per_rank",
+    "batch.micro_size": "micro_size",
+    "parallel.zero_stage": "zero_stage",
+    "precision.mixed_precision": "mixed_precision",
+}
 
 # Key: default and check; a table of such keys; or None, a table of keys that the program knows.
 KEYS = {
@@ -215,4 +222,6 @@ def checked_settings(values, path, table):
     for name, value in values.items() if isinstance(values, dict) else [(table, values)]:
         if "." not in name or not test(value):
             raise StudyError(f'{path}: {table}: "{name}" = {json.dumps(value)}; wanted: "section.key" = {wanted}')
+        if name in TAKEN:
+            raise StudyError(f'{path}: {table}: "{name}" = {json.dumps(value)}; a study takes that from {TAKEN[name]}')
     return values

@@ -40,6 +40,9 @@ class Sample:
             ranks = (value.get(part) or {}).get("ranks", self.point.ranks)
             if ranks != self.point.ranks:
                 raise StudyError(f"{name}: {part}.ranks is {ranks}; the point wants {self.point.ranks}: see --launch or `options`")
+        for key, wanted in told_by(self.point).items():
+            if value["step"].get(key, wanted) != wanted:
+                raise StudyError(f"{name}: step.{key} is {json.dumps(value['step'][key])[:80]}; the point wants {wanted}")
         shown = {line["ranks"] for line in self.lines}
         if self.point.ranks > 1 and shown != {self.point.ranks}:
             raise StudyError(
@@ -109,6 +112,16 @@ def read_point(look):
     look.wanted(lambda v: v in PRECISIONS, ("point", "mixed_precision"), ", ".join(PRECISIONS))
     point: Point = point_of_json(look.at("point"))
     return point
+
+
+def told_by(point):
+    """What `ddpm bench step` says of the point that it measured."""
+    precision = point.series.mixed_precision
+    return {
+        "global_size": point.global_size,
+        "micro_size": point.micro_size,
+        "precision": "float32" if precision == "no" else precision,
+    }
 
 
 def split(look, seconds):

@@ -131,6 +131,10 @@ class Refused(StudyTest):
             ({"weak": 3}, ("weak. is not a table",)),
             ({"strong": {"global_batch": [6]}}, ("global_batch 6 is not a multiple of 4 nodes x 1 rank",)),
             ({"set": {"seed": 1}}, ('"seed" = 1', "section.key")),
+            ({"set": {"batch.global_size": 64}}, ('"batch.global_size" = 64', "weak.batch_per_rank")),
+            ({"set": {"batch.micro_size": 1}}, ('"batch.micro_size" = 1', "takes that from micro_size")),
+            ({"set": {"parallel.zero_stage": 1}}, ('"parallel.zero_stage" = 1', "takes that from zero_stage")),
+            ({"set": {"precision.mixed_precision": "no"}}, ('= "no"', "takes that from mixed_precision")),
             ({"config": "gone.toml"}, ("gone.toml", "No such file", str(self.work))),
         ):
             with self.subTest(changes=changes):
@@ -167,6 +171,9 @@ class Refused(StudyTest):
             (with_change(lambda v: v.update(comm=None)), (":3", "comm.collectives is missing")),
             (with_change(lambda v: v["comm"].update(ranks=3)), (":3", "comm.ranks is 3; the point wants")),
             (with_change(lambda v: v["step"].update(ranks=3)), (":3", "step.ranks is 3; the point wants")),
+            (with_change(lambda v: v["step"].update(global_size=9)), (":3", "step.global_size is 9; the point wants 16")),
+            (with_change(lambda v: v["step"].update(micro_size=4)), (":3", "step.micro_size is 4; the point wants 8")),
+            (with_change(lambda v: v["step"].update(precision="float32")), (":3", '"float32"; the point wants bf16')),
             (with_change(lambda v: v["plan"]["communication"][0].pop("calls")), (":3", "plan.communication[0]", "calls")),
             (with_change(lambda v: v["plan"]["communication"][0].update(ranks=1)), (":3", "dp_shard_size")),
         ):

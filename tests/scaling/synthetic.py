@@ -96,6 +96,7 @@ class Machine:
             "point": {**point.as_json(), "repeat": repeat},
             "job": {"id": f"{1000 * k + repeat}", "hosts": f"node[1-{k}]", "version": "ddpm 0.1.0", "ended": ""},
             "step": {
+                "precision": point.series.mixed_precision, "global_size": point.global_size, "micro_size": point.micro_size,
                 "images_per_second": point.global_size / step, "seconds_per_step": step, "seconds": parts,
                 "comm_wait_seconds": parts["reduction"], "parameters": self.parameters, "peak_memory_bytes": 2_000_000_000,
             },
