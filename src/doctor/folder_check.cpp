@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file_lock.h"
 #include "base/machine_memory.h"
 #include "checkpoint/run_files.h"
 #include "comm/collectives.h"
@@ -196,7 +195,7 @@ void FolderCheck::try_locks(FolderVisit& visit) {
     std::optional<base::FileLock> mine;
     const auto try_it = [&](bool wanted, const char* otherwise) {
       try {
-        mine.emplace(folder_ / kToken, kind);
+        mine.emplace(options_.lock(folder_ / kToken, kind));
         said = mine->held() == wanted ? "excludes" : otherwise;
       } catch (const base::OutputError& error) {
         said = reason_of(error, folder_);
@@ -210,6 +209,9 @@ void FolderCheck::try_locks(FolderVisit& visit) {
     mine.reset();
     comm::barrier(comm_);
     if (comm_.rank() == 1 && said == "excludes") try_it(true, "is not let go");
+    // On NFS a lock of one kind is in the way of the other.
+    mine.reset();
+    comm::barrier(comm_);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "base/file_system.h"
 #include "base/json.h"
 #include "comm/communicator.h"
@@ -42,6 +43,9 @@ struct FolderFacts {
 struct FolderOptions {
   int64_t file_bytes = int64_t{16} << 20;
   std::chrono::milliseconds patience{10'000};  ///< how long to wait until another host's change is seen
+  /// How a lock is tried.
+  base::FileLock (*lock)(const base::Path& path, base::LockKind kind) =
+      [](const base::Path& path, base::LockKind kind) { return base::FileLock(path, kind); };
 };
 
 /// The patience of a check that may take so long in all: that of FolderOptions, or less, since the check waits twice.

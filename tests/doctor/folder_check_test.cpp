@@ -3,13 +3,18 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "comm/collectives.h"
 #include "support/mpi_test.h"
 #include "support/temporary_folder.h"
@@ -88,6 +93,13 @@ class NoQuota : public Disk {
   }
 };
 
+/// Linux makes a lock by flock one by fcntl on NFS, so that the two exclude each other. Servers take their time.
+base::FileLock lock_on_nfs(const Path& path, base::LockKind /*kind*/) {
+  base::FileLock lock(path, base::LockKind::fcntl);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return lock;
+}
+
 class Folder : public testing::Test {
  protected:
   Folder() {
@@ -95,9 +107,10 @@ class Folder : public testing::Test {
     path_ = comm::broadcast(test::world(), own_ ? own_->path().string() : "");
   }
   /// Returns the facts, which all ranks share; no file is left behind.
-  FolderFacts check(base::FileSystem&& files, const Path& path) {
-    constexpr FolderOptions kOptions{.file_bytes = 65536, .patience = std::chrono::milliseconds(200)};
-    const FolderFacts facts = FolderCheck(files, test::world(), path, kOptions).run();
+  FolderFacts check(base::FileSystem&& files, const Path& path, FolderOptions options = {}) {
+    options.file_bytes = 65536;
+    options.patience = std::chrono::milliseconds(200);
+    const FolderFacts facts = FolderCheck(files, test::world(), path, options).run();
     EXPECT_TRUE(std::filesystem::is_empty(path_));
     comm::barrier(test::world());
     return facts;
@@ -128,6 +141,14 @@ TEST_F(Folder, AGoodOnePasses) {
     EXPECT_GE(visit.found_s, 0.0);
     EXPECT_GE(visit.seen_s, 0.0);
     EXPECT_EQ(visit.seconds.size(), 6U);
+    EXPECT_EQ(visit.locks, (std::map<std::string, std::string>{{"flock", "excludes"}, {"fcntl", "excludes"}}));
+  }
+}
+
+TEST_F(Folder, KindsOfLocksThatExcludeEachOtherAreTriedOneAfterTheOther) {
+  const FolderFacts facts = check(Disk(), path_, {.lock = lock_on_nfs});
+  ASSERT_EQ(facts.visits.size(), ranks());
+  for (const FolderVisit& visit : facts.visits) {
     EXPECT_EQ(visit.locks, (std::map<std::string, std::string>{{"flock", "excludes"}, {"fcntl", "excludes"}}));
   }
 }
