@@ -125,7 +125,7 @@ def find_description(folder):
 def read(path):
     if path.suffix == ".json":
         try:
-            return json.loads(path.read_text())
+            return json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise StudyError(f"{path}: {error}") from None
     try:
@@ -133,7 +133,7 @@ def read(path):
     except ImportError:
         raise StudyError(f"{path}: TOML needs Python 3.11; write the same keys into study.json, or use a newer python3") from None
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise StudyError(f"{path}: {error}") from None
 
@@ -158,6 +158,7 @@ def several(one, least=1):
 
 TEXT = (lambda v: isinstance(v, str) and v != "" and "\n" not in v, "a text of one line")
 PLAIN = (lambda v: isinstance(v, (str, int, float, bool)) and "\n" not in str(v), "a text of one line, a number or a boolean")
+SETTING = (lambda v: all(map(PLAIN[0], v if isinstance(v, list) else [v])), f"{PLAIN[1]}, or a list of such")
 PRECISION = (lambda v: v in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
 REQUIRED = object()
 # What no setting may say, since other keys of the study do.
@@ -218,7 +219,7 @@ def checked(values, path, keys=None, prefix=""):
 
 
 def checked_settings(values, path, table):
-    test, wanted = PLAIN
+    test, wanted = SETTING
     for name, value in values.items() if isinstance(values, dict) else [(table, values)]:
         if "." not in name or not test(value):
             raise StudyError(f'{path}: {table}: "{name}" = {json.dumps(value)}; wanted: "section.key" = {wanted}')

@@ -59,12 +59,13 @@ class Job:
     def arguments(self):
         """The arguments of each command that point.sbatch runs."""
         study, point = self.study, self.point
+        # Values are TOML, which has no \u escapes of surrogates.
         values = {
             "batch.global_size": point.global_size,
             "batch.micro_size": point.micro_size,
             "parallel.zero_stage": point.series.zero_stage,
             "precision.mixed_precision": json.dumps(point.series.mixed_precision),
-            **{key: json.dumps(value) for key, value in study.settings.items()},
+            **{key: json.dumps(value, ensure_ascii=False) for key, value in study.settings.items()},
         }
         overrides = [word for key, value in values.items() for word in (f"--{key}", value)]
         steps = ["--steps", study.steps, "--warm-up", study.warm_up]
@@ -88,7 +89,7 @@ class Job:
             if path.is_file():
                 path.unlink()
         for name, text in self.arguments().items():
-            (self.folder / name).write_text(text)
+            (self.folder / name).write_text(text, encoding="utf-8")
         about = {**self.point.as_json(), "repeat": self.repeat, "config_sha256": sha256(self.study.config)}
         (self.folder / "point.json").write_text(json.dumps(about) + "\n")
 
@@ -96,7 +97,7 @@ class Job:
         """What was measured with other arguments, of which both are told, is not of this study."""
         for name, text in self.arguments().items():
             path = self.folder / name
-            old = path.read_text().splitlines() if path.exists() else []
+            old = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
             pairs = itertools.zip_longest(old, text.splitlines(), fillvalue="")
             for i, (was, wanted) in enumerate(pairs):
                 if was != wanted:

@@ -43,6 +43,20 @@ class Submitting(StudyTest):
         weak_folder = self.folder / "jobs" / "weak-8-zero3-bf16-2x3" / "1"
         self.assertIn("--batch.global_size\n48\n--batch.micro_size\n8\n", (weak_folder / "step.arguments").read_text())
 
+    def test_settings_are_values_of_toml(self):
+        texts = {"data.train": ["a b", "\U0001d518.png"], "run.dir": '\u00e9 "'}
+        self.describe(set={"ema.max_decay": [0.9, 0.99], "data.shuffle": True, **texts})
+        self.study("submit")
+        folder = self.folder / "jobs" / "weak-8-zero0-bf16-2x1" / "1"
+        for name in ("plan", "step", "comm"):
+            words = (folder / f"{name}.arguments").read_text(encoding="utf-8").splitlines()[-8:]
+            self.assertEqual(words, [
+                "--ema.max_decay", "[0.9, 0.99]", "--data.shuffle", "true", "--data.train", '["a b", "\U0001d518.png"]',
+                "--run.dir", '"\u00e9 \\""',
+            ])  # fmt: skip
+        self.finish(self.jobs()[:1])
+        self.study("collect")
+
     def test_collectives_are_timed_between_ranks_only(self):
         self.study("submit")
         has = {job.point.ranks: (job.folder / "comm.arguments").exists() for job in self.jobs()}
@@ -131,6 +145,8 @@ class Refused(StudyTest):
             ({"weak": 3}, ("weak. is not a table",)),
             ({"strong": {"global_batch": [6]}}, ("global_batch 6 is not a multiple of 4 nodes x 1 rank",)),
             ({"set": {"seed": 1}}, ('"seed" = 1', "section.key")),
+            ({"set": {"data.patch": [[64]]}}, ('"data.patch" = [[64]]', "a list of such")),
+            ({"set": {"data.train": ["a\nb"]}}, ('"data.train" = ["a', "a text of one line")),
             ({"set": {"batch.global_size": 64}}, ('"batch.global_size" = 64', "weak.batch_per_rank")),
             ({"set": {"batch.micro_size": 1}}, ('"batch.micro_size" = 1', "takes that from micro_size")),
             ({"set": {"parallel.zero_stage": 1}}, ('"parallel.zero_stage" = 1', "takes that from zero_stage")),
