@@ -1,6 +1,7 @@
 """The jobs of a study: one folder for each point and repeat, what has become of it, and how it is started.
 
-    STUDY/jobs/weak-8-zero0-bf16-4x4/2/     point.json, *.arguments, job (Slurm's number), log-*.txt, result.json
+    STUDY/jobs/weak-8-zero0-bf16-4x4/2/     point.json, config.toml (a copy), *.arguments, job (Slurm's number), log-*.txt,
+                                            result.json
 """
 
 import hashlib
@@ -30,6 +31,7 @@ class Job:
         self.study, self.point, self.repeat = study, point, repeat
         self.folder = study.folder / "jobs" / point.name / str(repeat)
         self.name = f"{point.name}-{repeat}"
+        self.config = self.folder.absolute() / "config.toml"
 
     @property
     def result(self):
@@ -71,16 +73,17 @@ class Job:
         steps = ["--steps", study.steps, "--warm-up", study.warm_up]
         shape = ["--nodes", point.nodes, "--gpus-per-node", point.series.ranks_per_node]
         words = {
-            "plan": ["plan", study.config, *shape, *overrides],
-            "step": ["bench", "step", study.config, *steps, *overrides],
+            "plan": ["plan", self.config, *shape, *overrides],
+            "step": ["bench", "step", self.config, *steps, *overrides],
         }
         if point.ranks > 1:
             sizes = ["--max-mib", study.comm_max_mib, "--repeats", study.comm_repeats]
-            words["comm"] = ["bench", "comm", study.config, *sizes, *overrides]
+            words["comm"] = ["bench", "comm", self.config, *sizes, *overrides]
         return {f"{name}.arguments": "".join(f"{word}\n" for word in some) for name, some in words.items()}
 
     def prepare(self):
-        """Writes what point.sbatch reads. The logs of earlier tries stay, in earlier/."""
+        """Writes what point.sbatch reads, the configuration as it is now. The logs of earlier tries stay, in earlier/."""
+        config = content(self.study.config)
         self.folder.mkdir(parents=True, exist_ok=True)
         for log in self.folder.glob("log-*.txt"):
             (self.folder / "earlier").mkdir(exist_ok=True)
@@ -90,15 +93,16 @@ class Job:
                 path.unlink()
         for name, text in self.arguments().items():
             (self.folder / name).write_text(text, encoding="utf-8")
-        about = {**self.point.as_json(), "repeat": self.repeat, "config_sha256": sha256(self.study.config)}
+        self.config.write_bytes(config)
+        about = {**self.point.as_json(), "repeat": self.repeat, "config_sha256": sha256(config)}
         (self.folder / "point.json").write_text(json.dumps(about) + "\n")
 
     def refuse_other_settings(self):
-        """What was measured with other arguments, of which both are told, is not of this study."""
+        """What was measured with other options, of which both are told, is not of this study."""
         for name, text in self.arguments().items():
             path = self.folder / name
-            old = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-            pairs = itertools.zip_longest(old, text.splitlines(), fillvalue="")
+            old = options(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
+            pairs = itertools.zip_longest(old, options(text), fillvalue="")
             for i, (was, wanted) in enumerate(pairs):
                 if was != wanted:
                     where = f" after {old[i - 1]}" if 0 < i <= len(old) else ""
@@ -196,9 +200,18 @@ def capture(command, **how):
     return done.stdout
 
 
-def sha256(path):
+def options(arguments):
+    """Those of a command: what comes before is always the same, but for where the configuration lies."""
+    return list(itertools.dropwhile(lambda word: not word.startswith("--"), arguments.splitlines()))
+
+
+def sha256(config):
+    return hashlib.sha256(config).hexdigest()
+
+
+def content(path):
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return path.read_bytes()
     except OSError as error:
         raise StudyError(f"{path}: {error.strerror}; `config` is looked for from {os.getcwd()}") from None
 
@@ -213,7 +226,7 @@ def measured_with(about):
 
 def refuse_changed_study(study, jobs):
     """Points of different configurations and settings are not comparable."""
-    now = sha256(study.config)
+    now = sha256(content(study.config))
     for job in jobs:
         about = job.folder / "point.json"
         if job.result.exists() and about.exists() and measured_with(about) != now:

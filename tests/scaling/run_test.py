@@ -87,6 +87,18 @@ class Run(unittest.TestCase):
         (result,) = (self.folder / "jobs").rglob("result.json")
         self.assertEqual(json.loads(result.read_text())["comm"]["ranks"], 2)
 
+    def test_a_configuration_that_changes_meanwhile_is_not_measured(self):
+        config = WORK / "edited.toml"
+        shutil.copy(WORK / "run.toml", config)
+        wrapper = WORK / "edit.sh"
+        wrapper.write_text(f'echo "[nothing]" > {config}\nexec "$@"\n')
+        self.describe(nodes=[1], config=str(config))
+        self.study("run", "--launch", f"sh {wrapper} mpirun --oversubscribe --bind-to none -np {{ranks}}")
+        self.assertEqual(config.read_text(), "[nothing]\n")
+        self.assertIn(f"{config} has changed since", self.study("collect", code=2))
+        shutil.copy(WORK / "run.toml", config)
+        self.assertIn("1 of 1 job", self.study("collect"))
+
     def test_launchers_that_start_other_ranks_are_found_out(self):
         self.describe(nodes=[1])
         self.study("run", "--launch", "mpirun --oversubscribe --bind-to none -np 2")
@@ -103,12 +115,13 @@ class Run(unittest.TestCase):
         config = WORK / "endless.toml"
         shutil.copy(WORK / "run.toml", config)
         self.describe(nodes=[2], steps=1_000_000, config=str(config))
+        copy = self.folder / "jobs" / "strong-8-zero3-no-2x1" / "1" / "config.toml"
         process = self.start("run")
         self.addCleanup(process.stdout.close)
-        self.wait_for(lambda: len(processes_in(config)) >= 3)  # mpirun and two ranks
+        self.wait_for(lambda: len(processes_in(copy)) >= 3)  # mpirun and two ranks
         process.send_signal(ended_by)
         self.assertEqual(process.wait(PATIENCE_S), 130)
-        self.wait_for(lambda: processes_in(config) == [])
+        self.wait_for(lambda: processes_in(copy) == [])
         self.assertIn("1 failed", self.study("status"))
 
     def wait_for(self, condition):

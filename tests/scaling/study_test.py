@@ -5,7 +5,9 @@ sbatch and squeue are stand-ins here, since the tests end jobs as they please; s
 
 import ast
 import fcntl
+import hashlib
 import json
+import pathlib
 import shutil
 import unittest
 
@@ -33,7 +35,7 @@ class Submitting(StudyTest):
         self.study("submit")
         folder = self.folder / "jobs" / "strong-24-zero3-bf16-4x3" / "1"
         step = (folder / "step.arguments").read_text().split()
-        self.assertEqual(step[:7], ["bench", "step", "my.toml", "--steps", "7", "--warm-up", "1"])
+        self.assertEqual(step[:7], ["bench", "step", str(folder / "config.toml"), "--steps", "7", "--warm-up", "1"])
         overrides = dict(zip(step[7::2], step[8::2]))
         self.assertEqual(overrides, {
             "--batch.global_size": "24", "--batch.micro_size": "2", "--parallel.zero_stage": "3",
@@ -106,6 +108,25 @@ class Submitting(StudyTest):
         (self.work / "my.toml").write_text("[run]\nseed = 1\n")
         self.refused("submit", "my.toml has changed")
         self.refused("collect", "my.toml has changed")
+
+    def test_a_job_keeps_the_configuration_that_it_was_submitted_with(self):
+        self.study("submit")
+        (self.work / "my.toml").write_text("[run]\nseed = 1\n")
+        for job in self.jobs():
+            words = (job.folder / "step.arguments").read_text().splitlines()
+            self.assertEqual(pathlib.Path(words[2]).read_text(), "[run]\n")
+            told = json.loads((job.folder / "point.json").read_text())["config_sha256"]
+            self.assertEqual(told, hashlib.sha256(b"[run]\n").hexdigest())
+
+    def test_results_of_before_jobs_had_copies_are_kept(self):
+        self.study("submit")
+        self.finish(self.jobs())
+        for job in self.jobs():
+            job.config.unlink()
+            for path in job.folder.glob("*.arguments"):
+                path.write_text(path.read_text().replace(str(job.config), "my.toml"))
+        self.assertIn("6 of 6 jobs", self.study("collect"))
+        self.assertIn("0 of 6 jobs submitted", self.study("submit"))
 
     def test_other_settings_are_another_study(self):
         self.study("submit")
