@@ -225,4 +225,6 @@ def checked_settings(values, path, table):
             raise StudyError(f'{path}: {table}: "{name}" = {json.dumps(value)}; wanted: "section.key" = {wanted}')
         if name in TAKEN:
             raise StudyError(f'{path}: {table}: "{name}" = {json.dumps(value)}; a study takes that from {TAKEN[name]}')
+        if name == "parallel.sync_every" and value != 0:
+            raise StudyError(f'{path}: {table}: "{name}" = {json.dumps(value)}; wanted: 0, since the model knows no islands')
     return values

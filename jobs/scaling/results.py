@@ -13,6 +13,7 @@ from description import KINDS, PRECISIONS, Point, StudyError, point_of_json
 
 FORMAT = 1
 PARTS = ("compute", "communication", "data", "optimizer")
+MODELLED = {"gradients", "weights"}  # as `ddpm plan` names what is sent
 
 
 class Sample:
@@ -48,6 +49,12 @@ class Sample:
             raise StudyError(
                 f"{name}: communicating groups of {sorted(shown)} of {self.point.ranks} ranks; the model wants one group:"
                 " leave parallel.dp_shard_size as it is"
+            )
+        others = sorted({line["of"] for line in self.lines} - MODELLED)
+        if others:
+            raise StudyError(
+                f"{name}: ranks exchange {', '.join(others)}; the model wants gradients and weights alone: leave the keys of"
+                " [parallel] as they are that make islands (sync_every), replicas or parts"
             )
 
     @property

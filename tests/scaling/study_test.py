@@ -172,6 +172,7 @@ class Refused(StudyTest):
             ({"set": {"batch.micro_size": 1}}, ('"batch.micro_size" = 1', "takes that from micro_size")),
             ({"set": {"parallel.zero_stage": 1}}, ('"parallel.zero_stage" = 1', "takes that from zero_stage")),
             ({"set": {"precision.mixed_precision": "no"}}, ('= "no"', "takes that from mixed_precision")),
+            ({"set": {"parallel.sync_every": 20}}, ('"parallel.sync_every" = 20', "wanted: 0")),
             ({"config": "gone.toml"}, ("gone.toml", "No such file", str(self.work))),
         ):
             with self.subTest(changes=changes):
@@ -213,6 +214,10 @@ class Refused(StudyTest):
             (with_change(lambda v: v["step"].update(precision="float32")), (":3", '"float32"; the point wants bf16')),
             (with_change(lambda v: v["plan"]["communication"][0].pop("calls")), (":3", "plan.communication[0]", "calls")),
             (with_change(lambda v: v["plan"]["communication"][0].update(ranks=1)), (":3", "dp_shard_size")),
+            (
+                with_change(lambda v: v["plan"]["communication"][0].update(of="weights of copies, a share")),
+                (":3", "ranks exchange weights of copies, a share;", "sync_every"),
+            ),
         ):
             with self.subTest(words=words):
                 path.write_text(text)
