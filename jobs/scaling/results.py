@@ -135,14 +135,15 @@ def split(look, seconds):
     """The parts, and what of them is forward and backward; all in proportion to the median step.
 
     `ddpm bench step` counts waiting after backward as reduction, and waiting in the midst of forward and backward (stages
-    1 to 3 gather weights there) with these; comm_wait is both.
+    1 to 3 gather weights there) with these; its mean_comm_wait is both. Older results have that of the slowest rank alone.
     """
     names = ("data", "forward", "backward", "reduction", "optimizer", "ema", "other")
     told = {name: look.seconds("step", "seconds", name) for name in names}
     total = sum(told.values())
     if total <= 0:
         raise StudyError(f"{look.name}: step.seconds are all 0")
-    within = max(0.0, look.seconds("step", "comm_wait_seconds") - told["reduction"])
+    waited = "mean_comm_wait_seconds" if "mean_comm_wait_seconds" in look.at("step") else "comm_wait_seconds"
+    within = max(0.0, look.seconds("step", waited) - told["reduction"])
     within = min(within, told["forward"] + told["backward"])
     computing = told["forward"] + told["backward"] - within
     scale = seconds / total

@@ -60,6 +60,10 @@ engine::StepSeconds mean_over(comm::Communicator& world, engine::StepSeconds par
   return parts;
 }
 
+double mean_over(comm::Communicator& world, double seconds, int64_t steps) {
+  return comm::all_reduce(world, seconds, comm::ReduceOp::sum) / static_cast<double>(steps * world.size());
+}
+
 template <typename Use>
 void run_steps(train::DenoisingStep& step, data::BatchLoader& loader, int64_t count, const Use& use) {
   for (int64_t i = 1; i <= count; ++i) {
@@ -104,22 +108,27 @@ StepBench time_training(train::Task& task, const run::Runtime& runtime, StepBenc
   step.parts().take();
   std::vector<double> seconds;
   std::vector<double> rates;
+  double waited = 0.0;
+  const auto add_wait = [&waited](const train::StepResult& one) { waited += one.own_times.comm_wait; };
   run_steps(step, loader, options.steps, [&](const train::StepResult& one) {
     seconds.push_back(one.times.seconds);
     rates.push_back(static_cast<double>(task.place.layout.global_size) / one.times.seconds);
     result.data_wait += one.times.data_wait / static_cast<double>(options.steps);
     result.comm_wait += one.times.comm_wait / static_cast<double>(options.steps);
+    add_wait(one);
   });
   result.peak_memory_bytes = comm::all_reduce(world, device::peak_resident_bytes(), comm::ReduceOp::max);
   result.peak_device_bytes = comm::all_reduce(world, device::peak_of_device(device).reserved, comm::ReduceOp::max);
   if (parts_apart) {
     step.time_parts();
     step.parts().take();
-    run_steps(step, loader, options.steps, [](const train::StepResult& /*result*/) {});
+    waited = 0.0;
+    run_steps(step, loader, options.steps, add_wait);
   }
   result.seconds_per_step = spread_of(seconds);
   result.images_per_second = spread_of(rates);
   result.parts = mean_over(world, step.parts().take(), options.steps);
+  result.mean_comm_wait = mean_over(world, waited, options.steps);
   return result;
 }
 

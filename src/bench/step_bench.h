@@ -30,9 +30,10 @@ struct StepBench {
   Spread seconds_per_step;                                            ///< time on the slowest rank
   Spread images_per_second;                                           ///< all ranks together
   engine::StepSeconds parts{};                                        ///< seconds of a step, mean over steps and ranks
-  double data_wait = 0.0;     ///< seconds of a step that the slowest rank waited for images
-  double comm_wait = 0.0;     ///< seconds of a step that the slowest rank waited for other ranks' gradients and weights
-  double image_flops = 0.0;   ///< per image, forward and backward: convolutions, linear layers, attention
+  double data_wait = 0.0;  ///< seconds of a step that the slowest rank waited for images
+  double comm_wait = 0.0;  ///< seconds of a step that the slowest rank waited for other ranks' gradients and weights
+  double mean_comm_wait = 0.0;  ///< such seconds in the mean over steps and ranks, of the steps that gave the parts
+  double image_flops = 0.0;     ///< per image, forward and backward: convolutions, linear layers, attention
   double update_bytes = 0.0;  ///< what norm, AdamW and averages must read and write in one step, on all ranks together
   int64_t parameters = 0;     ///< trained, of the whole model, whatever cuts it
   int64_t state_bytes = 0;    ///< what a rank updates, with gradients, in the mean over ranks

@@ -38,6 +38,9 @@ class Bench(unittest.TestCase):
             self.assertLessEqual(spread["median"], spread["highest"])
             self.assertLessEqual(sum(answer["seconds"].values()), 1.1 * spread["highest"])
             self.assertAlmostEqual(answer["images_per_second_spread"]["highest"] * spread["lowest"], 12, places=6)
+            most, mean = answer["comm_wait_seconds"], answer["mean_comm_wait_seconds"]
+            self.assertLessEqual(mean, most + 1e-9)
+            self.assertLessEqual(most, ranks * mean + 1e-9)
             # Norm, AdamW and one average: 1 + 1 + 2 × 4 passes over float32 on each of the ranks.
             self.assertEqual(answer["update_bytes"], 10 * 4 * ranks * answer["parameters"])
 

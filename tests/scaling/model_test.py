@@ -11,6 +11,21 @@ import forecast
 import intervals
 from description import make_point
 from model import NotEnough, fit_network, fit_two
+from results import Sample
+
+
+class Split(unittest.TestCase):
+    def test_one_late_rank_makes_no_communication_of_the_computing_of_others(self):
+        value = Machine(idle=0.225).result(make_point(weak(), 4, 8), 1)
+        step = value["step"]
+        step["comm_wait_seconds"] = step["seconds"]["reduction"] + 0.075  # three ranks wait 0.3 s, the mean of four is 0.225
+        parts = Sample(value, "new").parts
+        self.assertAlmostEqual(parts["communication"], step["seconds"]["reduction"])
+        self.assertAlmostEqual(parts["compute"], step["seconds"]["forward"] + step["seconds"]["backward"])
+        step["mean_comm_wait_seconds"] += 0.01  # for weights, within forward and backward
+        self.assertAlmostEqual(Sample(value, "gathers").parts["communication"], parts["communication"] + 0.01)
+        del step["mean_comm_wait_seconds"]  # as of before it was told
+        self.assertAlmostEqual(Sample(value, "old").parts["communication"], parts["communication"] + 0.075)
 
 
 class Fit(unittest.TestCase):

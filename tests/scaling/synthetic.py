@@ -98,7 +98,8 @@ class Machine:
             "step": {
                 "precision": point.series.mixed_precision, "global_size": point.global_size, "micro_size": point.micro_size,
                 "images_per_second": point.global_size / step, "seconds_per_step": step, "seconds": parts,
-                "comm_wait_seconds": parts["reduction"], "parameters": self.parameters, "peak_memory_bytes": 2_000_000_000,
+                "comm_wait_seconds": parts["reduction"], "mean_comm_wait_seconds": parts["reduction"],
+                "parameters": self.parameters, "peak_memory_bytes": 2_000_000_000,
             },
             "comm": {"collectives": collectives} if n > 1 else None,
             "plan": {"communication": told},
