@@ -9,6 +9,7 @@ import difflib
 import json
 import math
 import pathlib
+import re
 
 PRECISIONS = ("no", "bf16", "fp16")
 KINDS = {"strong": "global_batch", "weak": "batch_per_rank"}
@@ -157,7 +158,8 @@ def several(one, least=1):
 
 
 TEXT = (lambda v: isinstance(v, str) and v != "" and "\n" not in v, "a text of one line")
-PLAIN = (lambda v: isinstance(v, (str, int, float, bool)) and "\n" not in str(v), "a text of one line, a number or a boolean")
+PLAIN = (lambda v: isinstance(v, (str, int, float, bool)) and re.search("[\n\ud800-\udfff]", str(v)) is None,
+         "a text of one line, a number or a boolean")  # fmt: skip
 SETTING = (lambda v: all(map(PLAIN[0], v if isinstance(v, list) else [v])), f"{PLAIN[1]}, or a list of such")
 PRECISION = (lambda v: v in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
 REQUIRED = object()

@@ -104,7 +104,7 @@ class Job:
             old = options(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
             pairs = itertools.zip_longest(old, options(text), fillvalue="")
             for i, (was, wanted) in enumerate(pairs):
-                if was != wanted:
+                if value_of(was) != value_of(wanted):
                     where = f" after {old[i - 1]}" if 0 < i <= len(old) else ""
                     raise StudyError(
                         f"{path}: measured with '{was}'{where}, the study has '{wanted}';"
@@ -203,6 +203,14 @@ def capture(command, **how):
 def options(arguments):
     """Those of a command: what comes before is always the same, but for where the configuration lies."""
     return list(itertools.dropwhile(lambda word: not word.startswith("--"), arguments.splitlines()))
+
+
+def value_of(word):
+    """What a word says, however it is escaped; the word itself where it is no value."""
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
 
 
 def sha256(config):

@@ -53,8 +53,8 @@ class Sample:
         others = sorted({line["of"] for line in self.lines} - MODELLED)
         if others:
             raise StudyError(
-                f"{name}: ranks exchange {', '.join(others)}; the model wants gradients and weights alone: leave the keys of"
-                " [parallel] as they are that make islands (sync_every), replicas or parts"
+                f"{name}: ranks exchange {', '.join(others)}; the model wants gradients and weights alone: set no keys of"
+                " [parallel] that make islands (sync_every), replicas, tiles, stages or parts"
             )
 
     @property

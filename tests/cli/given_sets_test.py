@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -119,7 +120,9 @@ class GivenSets(unittest.TestCase):
         with subprocess.Popen([DDPM, "sample", "--model", run, *map(str, words)], stderr=subprocess.PIPE, text=True) as process:
             while process.poll() is None and not list((partial / "journal").glob("*.json")):
                 time.sleep(0.002)
+            process.send_signal(signal.SIGSTOP)
             save(3)
+            process.send_signal(signal.SIGCONT)
             said = process.communicate(timeout=240)[1]
         self.assertEqual(process.returncode, 2, said)
         self.assertIn(f"{noise}: it was changed, replaced or removed since it was opened", said)

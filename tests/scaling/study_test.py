@@ -118,13 +118,15 @@ class Submitting(StudyTest):
             told = json.loads((job.folder / "point.json").read_text())["config_sha256"]
             self.assertEqual(told, hashlib.sha256(b"[run]\n").hexdigest())
 
-    def test_results_of_before_jobs_had_copies_are_kept(self):
+    def test_results_of_earlier_versions_are_kept(self):
+        self.describe(set={"run.directory": "runs/é"})
         self.study("submit")
         self.finish(self.jobs())
         for job in self.jobs():
             job.config.unlink()
             for path in job.folder.glob("*.arguments"):
-                path.write_text(path.read_text().replace(str(job.config), "my.toml"))
+                # Jobs had no copies of the configuration, and texts were escaped as JSON's may be.
+                path.write_text(path.read_text(encoding="utf-8").replace(str(job.config), "my.toml").replace("é", "\\u00e9"))
         self.assertIn("6 of 6 jobs", self.study("collect"))
         self.assertIn("0 of 6 jobs submitted", self.study("submit"))
 
@@ -167,6 +169,7 @@ class Refused(StudyTest):
             ({"strong": {"global_batch": [6]}}, ("global_batch 6 is not a multiple of 4 nodes x 1 rank",)),
             ({"set": {"seed": 1}}, ('"seed" = 1', "section.key")),
             ({"set": {"data.patch": [[64]]}}, ('"data.patch" = [[64]]', "a list of such")),
+            ({"set": {"data.train": "a\ud800"}}, ('"data.train" = "a', "a text of one line")),
             ({"set": {"data.train": ["a\nb"]}}, ('"data.train" = ["a', "a text of one line")),
             ({"set": {"batch.global_size": 64}}, ('"batch.global_size" = 64', "weak.batch_per_rank")),
             ({"set": {"batch.micro_size": 1}}, ('"batch.micro_size" = 1', "takes that from micro_size")),

@@ -36,7 +36,7 @@ class Doctor(ClusterCase):
 
     def test_a_folder_of_each_nodes_own_is_a_problem(self):
         # /dev/shm is another one on each node.
-        for timeout in ((), ("--timeout", 8)):
+        for timeout in ((), ("--timeout", 16)):
             process = self.doctor("/dev/shm", "--json", *timeout)
             self.assertEqual(process.returncode, 4, process.stderr)
             problems = [one for one in json.loads(process.stdout)["findings"] if one["severity"] == "problem"]
