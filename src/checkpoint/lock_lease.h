@@ -54,8 +54,8 @@ std::optional<std::string_view> owner_text(std::string_view text);
 /// Reads the text of a whole lock, renewed or not; keys that are not known are passed over, since another version may
 /// have written it. Throws base::OutputError for anything else.
 LockOwner parse_lock(const std::string& text);
-/// The owner; none while the text is torn. Of a whole text that cannot be understood nothing is known of the owner,
-/// which may live and renew its lock all the same.
+/// The owner; none while the text is torn. Nothing is known of it where a whole text cannot be understood; it may live
+/// and renew its lock all the same.
 std::optional<LockOwner> owner_in(const std::string& text);
 /// The text of the lock at `path`; none when there is no lock, or it has just gone. Throws when it is there and cannot
 /// be read.

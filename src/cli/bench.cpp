@@ -83,7 +83,7 @@ std::string step_text(const bench::StepBench& bench) {
   }
   return text + fmt::format(
                     "waiting in any part of the step: for images at most {:.2f} ms, for other ranks at most {:.2f} ms, "
-                    "{:.2f} in the mean\n",
+                    "and in the mean of the steps of these parts {:.2f} ms\n",
                     1e3 * bench.data_wait, 1e3 * bench.comm_wait, 1e3 * bench.mean_comm_wait);
 }
 

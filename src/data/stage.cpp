@@ -186,7 +186,7 @@ std::vector<Dataset::Source> stage_sets(comm::Communicator& comm, const HostRank
     });
     const double begin = base::steady_seconds();
     comm::agree(comm, [&] {
-      // Whoever looks after the first rank compares its shards, too, where that rank is to lift a doubt.
+      // A rank that looks later than the first one compares its shards, too, where that one is to lift a doubt.
       if (host.rank != 0) found = look_at(copy, files);
       for (auto s = static_cast<std::size_t>(host.rank); found != Found::whole && s < copy.info.shards.size();
            s += static_cast<std::size_t>(host.size)) {

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-
-#include <fmt/format.h>
+#include <vector>
 
 #include "base/error.h"
 #include "base/named.h"
@@ -14,30 +13,15 @@ namespace ddpm::diffusion {
 namespace {
 
 /// Samplers divide by the noise of the first timestep, which is none where float32 loses its β beside 1.
-void expect_noise(const SchedulerConfig& c, const std::string& where) {
+void expect_noise(const SchedulerConfig& c) {
   if (c.formulation != Formulation::ddpm) return;
-  const bool lost = !(1.0F - unscaled_beta(c, 0) < 1.0F);
-  if (!lost && !(c.rescale_betas_zero_snr && !(1.0F - betas_of(c).front() < 1.0F))) return;
-  const bool trained = !c.trained_betas.empty();
+  float first = unscaled_beta(c, 0);
+  if (first > 0.0F && c.rescale_betas_zero_snr) first = betas_of(c).front();
+  if (1.0F - first < 1.0F) return;
   throw base::ConfigError(
-      "{}{} = {} leaves the first timestep without noise in float32, and samplers divide by it; wanted: 1e-6 or more",
-      where, trained ? "trained_betas[0]" : "beta_start", trained ? c.trained_betas.front() : c.beta_start);
-}
-
-/// Where a sample holds no signal, predicting the noise says nothing about the image: the first step of sampling
-/// divides by zero.
-void expect_signal(const SchedulerConfig& c) {
-  if (c.formulation != Formulation::ddpm || c.prediction_type != PredictionType::epsilon) return;
-  if (alphas_cumprod_of(betas_of(c)).back() > 0.0F) return;
-  std::string cause = fmt::format("beta_end = {}, with num_train_timesteps = {},", c.beta_end, c.num_train_timesteps);
-  if (!c.trained_betas.empty()) {
-    cause = fmt::format("trained_betas[{}] = {}", c.trained_betas.size() - 1, c.trained_betas.back());
-  }
-  if (c.rescale_betas_zero_snr) cause = "rescale_betas_zero_snr";
-  throw base::ConfigError(
-      "diffusion.{} leaves no signal at the last timestep, and cannot be used with diffusion.prediction_type = "
-      "\"epsilon\"; v_prediction and sample work",
-      cause);
+      "diffusion.{}: the first β is {:g}, which float32 loses beside 1, so that the first timestep has no noise and "
+      "samplers divide by 0; wanted: 6e-8 or more",
+      c.trained_betas.empty() ? "beta_start" : "trained_betas", first);
 }
 
 }  // namespace
@@ -71,7 +55,6 @@ void validate(const SchedulerConfig& c, const std::string& where) {
         "v_prediction for its negative",
         where);
   }
-  expect_noise(c, where);
 }
 
 void validate(const DiffusionConfig& c) {
@@ -91,7 +74,26 @@ void validate(const DiffusionConfig& c) {
         "wanted: 0",
         c.condition_dropout);
   }
-  expect_signal(c.scheduler);
+  // Where a sample holds no signal, predicting the noise says nothing about the image: the first step of sampling
+  // divides by zero.
+  if (c.scheduler.rescale_betas_zero_snr && c.scheduler.prediction_type == PredictionType::epsilon) {
+    throw base::ConfigError(
+        "diffusion.rescale_betas_zero_snr cannot be used with "
+        "diffusion.prediction_type = \"epsilon\"; v_prediction and sample work");
+  }
+  const std::vector<double>& betas = c.scheduler.trained_betas;
+  if (!betas.empty() && betas.back() == 1.0 && c.scheduler.prediction_type == PredictionType::epsilon) {
+    throw base::ConfigError(
+        "diffusion.trained_betas[{}] = 1 leaves no signal, and cannot be used with diffusion.prediction_type = "
+        "\"epsilon\"; v_prediction and sample work",
+        betas.size() - 1);
+  }
+  expect_noise(c.scheduler);
+}
+
+bool asks_noise_alone_for_noise(const SchedulerConfig& c) {
+  return c.formulation == Formulation::ddpm && c.prediction_type == PredictionType::epsilon &&
+         alphas_cumprod_of(betas_of(c)).back() == 0.0F;
 }
 
 }  // namespace ddpm::diffusion

@@ -167,12 +167,10 @@ std::string zeros_shape(const nn::UNet2DConfig& unet, const std::vector<std::str
   if (std::ranges::find(beside, "condition") != beside.end()) {
     return fmt::format("len(condition), {}, *condition.shape[2:]", unet.out_channels);
   }
-  const nn::ImageSize size = nn::image_size(unet);
-  const std::string depth = size.depth > 0 ? fmt::format("{}, ", size.depth) : "";
   const std::string count = unet.num_parameters              ? "len(parameters)"
                             : nn::is_class_conditional(unet) ? "len(labels)"
                                                              : "1";
-  return fmt::format("{}, {}, {}{}, {}", count, unet.out_channels, depth, size.height, size.width);
+  return fmt::format("{}, {}, {}", count, unet.out_channels, fmt::join(nn::image_size(unet).sides(), ", "));
 }
 
 /// Whether images had masks.

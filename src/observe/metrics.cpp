@@ -178,14 +178,12 @@ void append(Cells& cells, const std::string& key, const NamedValues& values) {
 
 /// Whether `name` is the metric's key, or that of one of its cells.
 bool is_taken_by(const Metric& metric, std::string_view name) {
-  constexpr std::string_view kDigits = "0123456789";
   if (!name.starts_with(metric.key)) return false;
   const std::string_view rest = name.substr(metric.key.size());
   if (rest.empty()) return true;
   if (std::holds_alternative<NamedValues M::*>(metric.member)) return rest.front() == '.';
   const bool is_list = std::holds_alternative<std::array<double, 4> M::*>(metric.member);
-  return is_list && rest.size() > 1 && rest.front() == '_' &&
-         rest.find_first_not_of(kDigits, 1) == std::string_view::npos;
+  return is_list && rest.size() == 2 && rest[0] == '_' && rest[1] >= '1' && rest[1] <= '4';
 }
 
 }  // namespace

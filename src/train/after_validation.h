@@ -1,5 +1,5 @@
-// The callbacks of `ddpm train` that follow from the losses of its validation set. Those that may end a run are among
-// them, so a dry run makes them, too.
+// The callbacks of `ddpm train` that follow from the losses of its validation set. Callbacks that may end a run are
+// among them, so a dry run makes them, too.
 #pragma once
 
 #include <array>

@@ -289,6 +289,12 @@ void warn_of_keys(const Config& config, const base::Logger& log) {
         "parallel.outer_learning_rate or parallel.outer_momentum is set, but parallel.sync_every = 0: no outer "
         "steps are made");
   }
+  if (diffusion::asks_noise_alone_for_noise(config.diffusion.scheduler)) {
+    log.warn(
+        "diffusion.prediction_type = \"epsilon\": float32 leaves no signal at the last timestep, where predicted noise "
+        "says nothing about the image, so that ddpm and ddim cannot begin to draw there; wanted: v_prediction or "
+        "sample, or a smaller beta_end or num_train_timesteps");
+  }
   if (diffusion::leaves_out_last_timestep(config.diffusion)) {
     log.warn(
         "diffusion.snr_gamma = {}: the last timestep holds no signal, so that its loss has weight 0 and the model "

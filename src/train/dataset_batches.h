@@ -23,7 +23,8 @@ struct DatasetBatchesOptions {
 };
 
 /// Which image stands at which position of which step is a function of run.seed and the set (data/order.h), so training
-/// is the same on any number of ranks, and a resumed run continues with the images that come next.
+/// is the same on any number of ranks, and a resumed run continues with the images that come next. Several sets have
+/// orders that are alike (data::SetOrders), since checkpoints of a model of one's own do not say which they had.
 class DatasetBatches {
  public:
   /// Trainer and dataset outlive this object. Nothing is read before the first next(), and nothing is collective.

@@ -17,6 +17,7 @@ StepResult finish_step(engine::OptimizerStep& step, const engine::TrainingState&
   std::ranges::copy(std::span(sums).first(losses.size()), losses.begin());
   result.gradient_norm = update.gradient_norm;
   result.learning_rate = update.learning_rate;
+  result.step = state.progress.step;
   result.times = clock.end(world);
   result.own_times = clock.own();
   return result;

@@ -121,8 +121,9 @@ TEST(OwnNames, AreNeitherKeysNorNamesOfTheirCells) {
   metrics.validation_loss_levels = {{"t_62", 0.5}};
   metrics.gradient_norm_blocks = {{"conv_in", 0.5}};
   for (const auto& [name, text] : cells_of(metrics)) EXPECT_EQ(own_name_problem(name), taken) << name;
-  for (const char* name : {"loss_2", "loss.conv_in", "loss_quartiles_", "loss_quartiles_all", "loss_quartiles.1",
-                           "grad_norm_blocks_1", "grad_norm_blocks/conv_in"}) {
+  for (const char* name :
+       {"loss_2", "loss.conv_in", "loss_quartiles_", "loss_quartiles_0", "loss_quartiles_5", "loss_quartiles_01",
+        "loss_quartiles_all", "loss_quartiles.1", "grad_norm_blocks_1", "grad_norm_blocks/conv_in"}) {
     EXPECT_EQ(own_name_problem(name), "") << name;
   }
 }
@@ -159,7 +160,7 @@ TEST(ParseJsonLine, TakesTheLineOfAModelOfThousandsOfBlocks) {
   EXPECT_EQ(read->own, metrics.own);
 }
 
-/// As many values, of long names, as take about `bytes` of a line.
+/// Values with long names that take about `bytes` of a line.
 NamedValues values_of(std::size_t bytes) {
   NamedValues values;
   for (std::size_t i = 0; i < bytes / 1024; ++i) values.emplace_back(fmt::format("{:01000}", i), 0.12345678901234567);

@@ -54,7 +54,7 @@ struct UntilSeenWaiting final : comm::Work::Impl {
   UntilSeenWaiting(const base::Pulse& p, std::atomic<bool>& s) : pulse(p), seen(s) {}
   bool test() override {
     seen = pulse.waiting();
-    return seen || base::seconds_since(began) > 5.0;
+    return seen || base::seconds_since(began) > 60.0;
   }
   void wait() override {}
   const base::Pulse& pulse;
