@@ -25,8 +25,8 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr int64_t kImages = 64;
-constexpr ImageFormat kFormat = {.height = 32, .width = 32, .channels = 3, .dtype = base::DType::u8};
+constexpr int64_t kPictures = 64;
+constexpr ImageFormat kPicture = {.height = 32, .width = 32, .channels = 3, .dtype = base::DType::u8};
 
 class ForeignFileTest : public SharedFolderTest {
  protected:
@@ -40,9 +40,10 @@ class ForeignFileTest : public SharedFolderTest {
     on_rank_0([&] {
       base::posix_file_system()->create_exclusive(path)->close();
       h5::File file = h5::File::create(path, {});
-      h5::Array images = file.create_array(
-          "/images", h5::Element::u8, std::vector<int64_t>{kImages, kFormat.height, kFormat.width, kFormat.channels});
-      images.write_rows(0, kImages, std::vector(kImages * kFormat.bytes(), static_cast<std::byte>(value)));
+      h5::Array images =
+          file.create_array("/images", h5::Element::u8,
+                            std::vector<int64_t>{kPictures, kPicture.height, kPicture.width, kPicture.channels});
+      images.write_rows(0, kPictures, std::vector(kPictures * kPicture.bytes(), static_cast<std::byte>(value)));
       images.close();
       file.close();
     });
@@ -155,7 +156,7 @@ TEST_P(ForeignFileLoaderTest, GivesOutNoBatchOfAFileThatShrank) {
 
 TEST_F(ForeignFileTest, AShardThatShrinksIsFoundByItsDigests) {
   const Path folder = folder_ / "set";
-  on_rank_0([&] { write_sample_set(folder, kFormat, true, {kImages}); });
+  on_rank_0([&] { write_sample_set(folder, kPicture, true, {kPictures}); });
   const Path shard = folder / shard_file_name(0, 1);
   for (const Path& path : {folder, shard}) {
     const Dataset set = Dataset::open(comm(), path);
@@ -168,7 +169,7 @@ TEST_F(ForeignFileTest, AShardThatShrinksIsFoundByItsDigests) {
                       HasSubstr("it shrank while open")));
     on_rank_0([&] {
       std::filesystem::remove_all(folder);
-      write_sample_set(folder, kFormat, true, {kImages});
+      write_sample_set(folder, kPicture, true, {kPictures});
     });
   }
 }

@@ -13,13 +13,13 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr ImageFormat kFormat = {.height = 4, .width = 4, .channels = 3, .dtype = base::DType::u8};
+constexpr ImageFormat kLoaded = {.height = 4, .width = 4, .channels = 3, .dtype = base::DType::u8};
 constexpr int64_t kGlobal = 8;
 
 class LoaderTest : public SharedFolderTest {
  protected:
   Dataset open_new(int64_t count, bool has_labels = true) {
-    on_rank_0([&] { info_ = write_sample_set(folder_ / "set", kFormat, has_labels, {count / 3, count - count / 3}); });
+    on_rank_0([&] { info_ = write_sample_set(folder_ / "set", kLoaded, has_labels, {count / 3, count - count / 3}); });
     return Dataset::open(comm(), folder_ / "set");
   }
   /// This rank's share, micro-batches of `micro`.
@@ -41,12 +41,12 @@ void expect_slots(const MicroBatch& batch, const ImageOrder& order, bool labels)
   const int64_t n = batch.positions.size();
   ASSERT_EQ(std::ssize(batch.indices), n);
   ASSERT_EQ(batch.values.size(), labels ? 2U : 1U);
-  ASSERT_EQ(batch.values[0].size(), static_cast<std::size_t>(n) * kFormat.bytes());
+  ASSERT_EQ(batch.values[0].size(), static_cast<std::size_t>(n) * kLoaded.bytes());
   for (int64_t i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const int64_t index = order.image(batch.step * kGlobal + batch.positions.begin + i);
     EXPECT_EQ(batch.indices[at], index);
-    const auto image = sample_image(kFormat, index);
+    const auto image = sample_image(kLoaded, index);
     EXPECT_TRUE(std::equal(image.begin(), image.end(), batch.values[0].begin() + i * std::ssize(image))) << index;
     if (!labels) continue;
     EXPECT_EQ(labels_of(batch)[at], sample_label(index));
@@ -117,9 +117,9 @@ TEST_F(LoaderTest, ASetThatIsReadIsNotClosed) {
 
 TEST_F(LoaderTest, AnErrorOfTheThreadArrivesAtItsOwnMicroBatch) {
   on_rank_0([&] {
-    info_ = write_sample_set(folder_ / "set", kFormat, true, {29});
+    info_ = write_sample_set(folder_ / "set", kLoaded, true, {29});
     // Image 20, in stored order: position 4 of step 2.
-    const auto offset = info_.shards[0].header_size + 20 * kFormat.bytes();
+    const auto offset = info_.shards[0].header_size + 20 * kLoaded.bytes();
     test::flip_bit(folder_ / "set" / info_.shards[0].file, static_cast<std::streamoff>(offset));
   });
   const Dataset set = Dataset::open(comm(), folder_ / "set");

@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr ImageFormat kFormat{.height = 3, .width = 4, .channels = 2, .dtype = base::DType::f32};
+constexpr ImageFormat kSurveyed{.height = 3, .width = 4, .channels = 2, .dtype = base::DType::f32};
 constexpr int64_t kImages = 1500;  // more than there are pieces
 
 class SurveyTest : public SharedFolderTest {
@@ -64,7 +64,7 @@ class SurveyTest : public SharedFolderTest {
 
 TEST_F(SurveyTest, StatisticsHaveTheSameBitsOnAnyNumberOfRanks) {
   for (const auto dtype : {base::DType::f32, base::DType::u8}) {
-    ImageFormat format = kFormat;
+    ImageFormat format = kSurveyed;
     format.dtype = dtype;
     const Path path = make(format, kImages);
     const Survey all = look(path);
@@ -84,7 +84,7 @@ TEST_F(SurveyTest, StatisticsHaveTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST_F(SurveyTest, ImagesThatCannotBeUsedAreCountedAndTheFirstAreNamed) {
-  const Path path = make(kFormat, kImages, {7, 300, 301, 302, 700, 1200, 1499});
+  const Path path = make(kSurveyed, kImages, {7, 300, 301, 302, 700, 1200, 1499});
   const Survey seen = look(path);
   EXPECT_EQ(seen.images, kImages);
   EXPECT_EQ(seen.unusable, 7);
@@ -99,13 +99,13 @@ TEST_F(SurveyTest, ImagesThatCannotBeUsedAreCountedAndTheFirstAreNamed) {
 }
 
 TEST_F(SurveyTest, ASetWithoutUsableImagesHasNoStatistics) {
-  const Survey seen = look(make(kFormat, 2, {0, 1}));
+  const Survey seen = look(make(kSurveyed, 2, {0, 1}));
   EXPECT_EQ(seen.unusable, 2);
   EXPECT_THAT(seen.statistics, IsEmpty());
 }
 
 TEST_F(SurveyTest, ASampleIsSpreadOverTheSet) {
-  const Path path = make(kFormat, 100, {0, 50, 51, 75});
+  const Path path = make(kSurveyed, 100, {0, 50, 51, 75});
   const Survey seen = look(path, {.most_images = 4});
   EXPECT_EQ(seen.images, 4);
   EXPECT_EQ(seen.unusable, 3) << "0, 25, 50 and 75 are read";
@@ -114,8 +114,8 @@ TEST_F(SurveyTest, ASampleIsSpreadOverTheSet) {
 }
 
 TEST_F(SurveyTest, ASampleIsBoundedInImagesAndBytes) {
-  Dataset set = Dataset::open(comm(), make(kFormat, kImages));
-  const auto bytes = static_cast<int64_t>(kFormat.bytes());
+  Dataset set = Dataset::open(comm(), make(kSurveyed, kImages));
+  const auto bytes = static_cast<int64_t>(kSurveyed.bytes());
   EXPECT_EQ(sample_size(set, 100, 1000 * bytes), 100);
   EXPECT_EQ(sample_size(set, 100, 50 * bytes), 50);
   EXPECT_EQ(sample_size(set, 100, bytes), 16) << "too few images say nothing";
@@ -124,7 +124,7 @@ TEST_F(SurveyTest, ASampleIsBoundedInImagesAndBytes) {
 }
 
 TEST_F(SurveyTest, AFileThatChangesIsNoUnusableImage) {
-  const Path path = make(kFormat, kImages);
+  const Path path = make(kSurveyed, kImages);
   Dataset set = Dataset::open(comm(), path);
   on_rank_0([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // files' times have the kernel's grain
@@ -137,7 +137,7 @@ TEST_F(SurveyTest, AFileThatChangesIsNoUnusableImage) {
 }
 
 TEST_F(SurveyTest, ProgressReachesItsTotalOnEachRank) {
-  const Path path = make(kFormat, 100);
+  const Path path = make(kSurveyed, 100);
   Dataset set = Dataset::open(comm(), path);
   int64_t last = 0;
   int64_t whole = -1;

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/named.h"
 #include "doctor/judge.h"
 #include "doctor/report.h"
 #include "doctor/survey_case.h"
@@ -13,12 +12,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-void expect(const std::vector<Finding>& findings, Severity severity, const testing::Matcher<std::string>& seen) {
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(base::name_of(findings[0].severity), base::name_of(severity));
-  EXPECT_THAT(findings[0].seen, seen);
-}
 
 TEST(JudgeLinks, ASlowPairIsNamedByItsHosts) {
   Survey survey = healthy_survey(6, 2);

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/named.h"
 #include "doctor/survey_case.h"
 
 namespace ddpm::doctor {
@@ -15,19 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-/// The only finding of `findings`; one with an empty text when there is not just one.
-Finding only(const std::vector<Finding>& findings) {
-  EXPECT_EQ(findings.size(), 1U);
-  return findings.size() == 1 ? findings.front() : Finding{};
-}
-
-void expect(const std::vector<Finding>& findings, Severity severity, const testing::Matcher<std::string>& seen) {
-  const Finding finding = only(findings);
-  EXPECT_EQ(base::name_of(finding.severity), base::name_of(severity)) << finding.seen;
-  EXPECT_THAT(finding.seen, seen);
-  EXPECT_EQ(finding.advice.empty(), severity == Severity::ok);
-}
 
 TEST(Judge, HealthyHostsHaveOneOkOfEachArea) {
   for (const auto& [hosts, ranks] : {std::pair(1, 1), std::pair(1, 4), std::pair(2, 2), std::pair(9, 4)}) {

@@ -1,11 +1,14 @@
-// A survey of healthy hosts, which tests spoil.
+// A survey of healthy hosts, which tests spoil, and what is expected of the findings.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 
+#include "base/named.h"
+#include "doctor/judge.h"
 #include "doctor/survey.h"
 
 namespace ddpm::doctor {
@@ -69,6 +72,19 @@ inline Survey healthy_survey(int hosts, int ranks_per_host) {
   survey.folder.file_bytes = int64_t{16} << 20;
   survey.folder.winners = {1, 1, 1, 1};
   return survey;
+}
+
+/// The only finding of `findings`; one with an empty text when there is not just one.
+inline Finding only(const std::vector<Finding>& findings) {
+  EXPECT_EQ(findings.size(), 1U);
+  return findings.size() == 1 ? findings.front() : Finding{};
+}
+
+inline void expect(const std::vector<Finding>& findings, Severity severity, const testing::Matcher<std::string>& seen) {
+  const Finding finding = only(findings);
+  EXPECT_EQ(base::name_of(finding.severity), base::name_of(severity)) << finding.seen;
+  EXPECT_THAT(finding.seen, seen);
+  EXPECT_EQ(finding.advice.empty(), severity == Severity::ok);
 }
 
 }  // namespace ddpm::doctor

@@ -34,7 +34,7 @@ struct Buffers {
   friend bool operator==(const Buffers&, const Buffers&) = default;
 };
 
-AdamWConfig config_of(const base::Json& golden) {
+AdamWConfig adamw_config(const base::Json& golden) {
   return {.beta1 = golden.at("betas").at(0),
           .beta2 = golden.at("betas").at(1),
           .eps = golden.at("eps"),
@@ -43,7 +43,7 @@ AdamWConfig config_of(const base::Json& golden) {
 
 TEST(AdamW, FollowsTorchStepByStep) {
   for (const base::Json& golden : read_golden("adamw.json")) {
-    const AdamWConfig config = config_of(golden);
+    const AdamWConfig config = adamw_config(golden);
     std::vector<float> parameter = floats(golden.at("start"));
     std::vector<float> exp_avg(parameter.size());
     std::vector<float> exp_avg_sq(parameter.size());

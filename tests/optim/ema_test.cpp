@@ -8,7 +8,7 @@ namespace {
 
 using optim::EmaConfig;
 
-EmaConfig config_of(const base::Json& golden) {
+EmaConfig ema_config(const base::Json& golden) {
   return {.inv_gamma = golden.at("inv_gamma"), .power = golden.at("power"), .max_decay = {golden.at("max_decay")}};
 }
 
@@ -16,7 +16,7 @@ TEST(Ema, DecayIsThatOfDiffusers) {
   for (const base::Json& golden : read_golden("ema.json")) {
     const auto steps = golden.at("steps").get<std::vector<int64_t>>();
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      EXPECT_NEAR(ema_decay(config_of(golden), 0, steps[i]), golden.at("decays").at(i).get<double>(), 1e-14)
+      EXPECT_NEAR(ema_decay(ema_config(golden), 0, steps[i]), golden.at("decays").at(i).get<double>(), 1e-14)
           << "step " << steps[i];
     }
   }
@@ -24,7 +24,7 @@ TEST(Ema, DecayIsThatOfDiffusers) {
 
 TEST(Ema, AveragesAreThoseOfDiffusers) {
   for (const base::Json& golden : read_golden("ema.json")) {
-    const EmaConfig config = config_of(golden);
+    const EmaConfig config = ema_config(golden);
     std::vector<float> average = floats(golden.at("parameters").at(0));
     for (std::size_t i = 0; i < golden.at("parameters").size(); ++i) {
       const double decay = ema_decay(config, 0, static_cast<int64_t>(i) + 1);

@@ -13,7 +13,7 @@ using optim::LrShape;
 constexpr double kBaseRate = 3e-4;
 
 /// Assigns the golden's keys by way of the section, as a configuration file would.
-LrScheduleConfig config_of(const base::Json& keys) {
+LrScheduleConfig lr_config(const base::Json& keys) {
   LrScheduleConfig config;
   config::Schema schema;
   config::Section section = schema.section("lr_schedule", "", config::Identity::fixed);
@@ -28,7 +28,7 @@ TEST(LrSchedule, EveryRateIsThatOfDiffusersAndTorch) {
   const base::Json cases = read_golden("learning_rates.json");
   ASSERT_EQ(cases.size(), 39);
   for (const base::Json& golden : cases) {
-    const LrScheduleConfig config = config_of(golden.at("keys"));
+    const LrScheduleConfig config = lr_config(golden.at("keys"));
     const auto total = golden.at("total").get<int64_t>();
     const auto rates = golden.at("rates").get<std::vector<double>>();
     for (std::size_t i = 0; i < rates.size(); ++i) {

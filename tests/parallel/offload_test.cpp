@@ -8,7 +8,7 @@ namespace ddpm::parallel {
 namespace {
 
 /// Two units of 100 and 60 elements, the second of which the layout pads.
-struct Model {
+struct OffloadedModel {
   at::Tensor first;
   at::Tensor second;
   std::vector<ArenaParameter> parameters = {{"first", {100}, &first, 0}, {"second", {60}, &second, 1}};
@@ -22,7 +22,7 @@ struct Case {
 class OffloadedUpdates : public testing::TestWithParam<Case> {};
 
 TEST_P(OffloadedUpdates, VisitEveryElementOnceWithItsGradientAndRefreshTheWeights) {
-  Model model;
+  OffloadedModel model;
   ParameterArena arena(model.parameters, GetParam().dtype, at::kCPU, GetParam().sharding);
   constexpr int64_t kChunk = 7;  // more chunks than slots, the last of a piece shorter
   OffloadedUpdate update(arena, kChunk);
@@ -51,7 +51,7 @@ TEST_P(OffloadedUpdates, VisitEveryElementOnceWithItsGradientAndRefreshTheWeight
 }
 
 TEST_P(OffloadedUpdates, MayBeStartedAndSkipped) {
-  Model model;
+  OffloadedModel model;
   ParameterArena arena(model.parameters, GetParam().dtype, at::kCPU, GetParam().sharding);
   OffloadedUpdate update(arena, 7);
   for (const at::Tensor& piece : arena.gradient_pieces()) piece.fill_(1);
@@ -77,10 +77,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{.zero_stage = 3, .parts = 3, .index = 1, .offload = Offload::parameters}, at::kBFloat16}));
 
 TEST(Offload, KeepsMasterWeightsApartFromThoseOnTheDevice) {
-  Model model;
+  OffloadedModel model;
   const ParameterArena optimizer(model.parameters, at::kFloat, at::kCPU, {.offload = Offload::optimizer});
   EXPECT_FALSE(optimizer.master().front().is_alias_of(optimizer.working()));
-  Model other;
+  OffloadedModel other;
   const ParameterArena parameters(other.parameters, at::kFloat, at::kCPU,
                                   {.zero_stage = 3, .offload = Offload::parameters});
   EXPECT_TRUE(parameters.master().front().is_alias_of(parameters.working()));  // both are in host memory

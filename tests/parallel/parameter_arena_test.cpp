@@ -8,7 +8,7 @@
 namespace ddpm::parallel {
 namespace {
 
-struct Model {
+struct ArenaModel {
   at::Tensor bias;
   at::Tensor convolution;
   at::Tensor matrix;
@@ -17,7 +17,7 @@ struct Model {
 };
 
 TEST(ParameterArena, PlacesEveryParameterOnA64ByteBorderInOrder) {
-  Model model;
+  ArenaModel model;
   const ParameterArena arena(model.parameters, at::kFloat, at::kCPU);
   ASSERT_EQ(arena.entries().size(), 3U);
   EXPECT_EQ(arena.entries()[0].range, (layout::Range{0, 5}));
@@ -29,7 +29,7 @@ TEST(ParameterArena, PlacesEveryParameterOnA64ByteBorderInOrder) {
 }
 
 TEST(ParameterArena, KeepsConvolutionWeightsChannelsLast) {
-  Model model;
+  ArenaModel model;
   const ParameterArena arena(model.parameters, at::kFloat, at::kCPU);
   EXPECT_EQ(model.convolution.sizes(), (at::IntArrayRef{4, 3, 2, 2}));
   EXPECT_TRUE(model.convolution.is_contiguous(at::MemoryFormat::ChannelsLast));
@@ -37,7 +37,7 @@ TEST(ParameterArena, KeepsConvolutionWeightsChannelsLast) {
 }
 
 TEST(ParameterArena, BindsLeavesThatShareTheWorkingBuffer) {
-  Model model;
+  ArenaModel model;
   ParameterArena arena(model.parameters, at::kFloat, at::kCPU);
   EXPECT_TRUE(model.matrix.requires_grad());
   EXPECT_TRUE(model.matrix.is_leaf());
@@ -48,7 +48,7 @@ TEST(ParameterArena, BindsLeavesThatShareTheWorkingBuffer) {
 }
 
 TEST(ParameterArena, CastsTheMasterWeightsInMixedPrecision) {
-  Model model;
+  ArenaModel model;
   ParameterArena arena(model.parameters, at::kBFloat16, at::kCPU);
   EXPECT_TRUE(arena.mixed_precision());
   const at::Tensor values = at::randn({4, 3, 2, 2});
@@ -67,7 +67,7 @@ int64_t elements_of(const StateBuffer& state) {
 TEST(ParameterArena, StagesKeepTheirShare) {
   constexpr int64_t kParts = 3;
   for (int64_t stage = 0; stage <= 3; ++stage) {
-    Model model;
+    ArenaModel model;
     const ParameterArena arena(model.parameters, at::kFloat, at::kCPU,
                                {.zero_stage = stage, .parts = stage == 0 ? 1 : kParts, .index = 0});
     const int64_t share = stage == 0 ? arena.size() : arena.size() / kParts;
@@ -79,7 +79,7 @@ TEST(ParameterArena, StagesKeepTheirShare) {
 }
 
 TEST(ParameterArena, UnitsOfStage3HaveMemoryOnlyWhilePresent) {
-  Model model;
+  ArenaModel model;
   ParameterArena arena(model.parameters, at::kFloat, at::kCPU, {.zero_stage = 3, .parts = 2, .index = 1});
   EXPECT_EQ(arena.unit_weights(0).storage().nbytes(), 0U);
   arena.set_unit_present(0, true);
@@ -94,7 +94,7 @@ TEST(ParameterArena, RanksTogetherKeepEveryElementOnce) {
     const at::Tensor values = at::randn({7, 3});
     std::vector<float> kept;
     for (int64_t index = 0; index < 4; ++index) {
-      Model model;
+      ArenaModel model;
       const ParameterArena arena(model.parameters, at::kBFloat16, at::kCPU,
                                  {.zero_stage = stage, .parts = 4, .index = index});
       arena.assign(arena.master(), arena.entries()[2], values);

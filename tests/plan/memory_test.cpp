@@ -15,8 +15,6 @@
 namespace ddpm::plan {
 namespace {
 
-constexpr int64_t kBlock = layout::kShardBlock;
-
 /// Bytes of model state per element, of a model whose size every number of ranks here divides.
 double bytes_per_element(int64_t stage, bool mixed, int64_t averages, int64_t shard) {
   const ModelSizes model = model_of(10, 8 * kBlock);

@@ -5,6 +5,8 @@
 
 namespace ddpm::plan {
 
+inline constexpr int64_t kBlock = layout::kShardBlock;
+
 /// `units` units of `elements` parameters each; `images` images need 100 kB of activations each.
 inline ModelSizes model_of(int64_t units, int64_t elements) {
   ModelSizes model;

@@ -7,8 +7,6 @@
 namespace ddpm::plan {
 namespace {
 
-constexpr int64_t kBlock = layout::kShardBlock;
-
 double ring(CollectiveKind kind, Group group, int64_t bytes) {
   return seconds_of({.kind = kind, .what = "", .group = group, .calls = 1, .buffer_bytes = bytes}, round_machine());
 }

@@ -4,6 +4,7 @@
 // clang-format off
 #include "support/cuda_on_cpu.h"
 #include "device/cuda/batch_kernels.h"
+#include "device/cuda/draw_case.h"
 #include "device/cuda/random_kernels.h"
 // clang-format on
 
@@ -32,14 +33,7 @@
 namespace ddpm::device::cuda {
 namespace {
 
-constexpr uint64_t kSeed = 77;
-constexpr int64_t kStep = 12;
-constexpr uint32_t kFirst = 40;
 constexpr uint32_t kImages = 6;  // with this seed some are mirrored and some are not
-
-Draw draw_from(base::Stream stream) {
-  return {.step = &kStep, .seed = kSeed, .stream = static_cast<uint32_t>(stream), .first = kFirst};
-}
 
 struct Size {
   int64_t height, width, channels;

@@ -3,6 +3,7 @@
 // Kernels come after what they are written in.
 // clang-format off
 #include "support/cuda_on_cpu.h"
+#include "device/cuda/draw_case.h"
 #include "device/cuda/random_kernels.h"
 // clang-format on
 
@@ -22,14 +23,6 @@
 
 namespace ddpm::device::cuda {
 namespace {
-
-constexpr uint64_t kSeed = 0xFEDCBA9876543210U;
-constexpr int64_t kStep = 41;
-constexpr uint32_t kFirst = 1000;
-
-Draw draw_from(base::Stream stream, const int64_t* step = &kStep) {
-  return {.step = step, .seed = kSeed, .stream = static_cast<uint32_t>(stream), .first = kFirst};
-}
 
 std::vector<int64_t> timesteps(const Draw& draw, uint32_t images, uint32_t num_train_timesteps) {
   std::vector<int64_t> t(images, -1);

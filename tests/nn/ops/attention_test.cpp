@@ -24,11 +24,11 @@
 namespace ddpm::nn::test {
 namespace {
 
-struct Case {
+struct AttentionCase {
   int64_t images, heads, size, queries, keys;
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) {
+std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.images << " x " << c.heads << " heads of " << c.size << ", " << c.queries << " queries, " << c.keys
              << " keys";
 }
@@ -36,7 +36,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 /// q, k, v and a gradient for the result.
 using Inputs = std::array<at::Tensor, 4>;
 
-Inputs inputs(const Case& c, at::ScalarType dtype = at::kFloat) {
+Inputs inputs(const AttentionCase& c, at::ScalarType dtype = at::kFloat) {
   at::manual_seed(c.size * 1000 + c.keys);
   const auto random = [&](int64_t rows) { return at::randn({c.images, rows, c.heads * c.size}).to(dtype); };
   return {random(c.queries), random(c.keys), random(c.keys), random(c.queries)};
@@ -57,7 +57,7 @@ using Results = std::array<at::Tensor, 4>;
 constexpr std::array<const char*, 4> kNames = {"y", "dq", "dk", "dv"};
 
 template <typename Operation>
-Results run(const Operation& operation, const Case& c, const Inputs& in, at::ScalarType dtype) {
+Results run(const Operation& operation, const AttentionCase& c, const Inputs& in, at::ScalarType dtype) {
   std::array<at::Tensor, 3> leaves;
   for (std::size_t i = 0; i < 3; ++i) leaves[i] = in[i].detach().to(dtype).requires_grad_();
   const at::Tensor y = operation(leaves[0], leaves[1], leaves[2], c.heads);
@@ -65,7 +65,7 @@ Results run(const Operation& operation, const Case& c, const Inputs& in, at::Sca
   return {y.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
 }
 
-void expect_near_float64(const Case& c, at::ScalarType dtype, double tolerance) {
+void expect_attention_near_float64(const AttentionCase& c, at::ScalarType dtype, double tolerance) {
   SCOPED_TRACE(testing::Message() << c << ", " << dtype);
   const Inputs in = inputs(c, dtype);
   const Results seen = run(attention, c, in, dtype);
@@ -80,36 +80,36 @@ void expect_near_float64(const Case& c, at::ScalarType dtype, double tolerance) 
   }
 }
 
-void expect_near_float64(const Case& c) {
-  expect_near_float64(c, at::kFloat, 2e-6);
-  expect_near_float64(c, at::kBFloat16, 0x1p-7);
+void expect_attention_near_float64(const AttentionCase& c) {
+  expect_attention_near_float64(c, at::kFloat, 2e-6);
+  expect_attention_near_float64(c, at::kBFloat16, 0x1p-7);
 }
 
 TEST(Attention, AgreesWithFloat64ForAnySizeOfHead) {
-  for (const int64_t size : {4, 8, 12, 16, 20, 24, 32, 40, 48, 64}) expect_near_float64({2, 2, size, 36, 36});
+  for (const int64_t size : {4, 8, 12, 16, 20, 24, 32, 40, 48, 64}) expect_attention_near_float64({2, 2, size, 36, 36});
 }
 
 TEST(Attention, AgreesWithFloat64ForSizesThatAtenTakes) {
-  for (const int64_t size : {1, 3, 6, 128}) expect_near_float64({2, 2, size, 20, 20});
+  for (const int64_t size : {1, 3, 6, 128}) expect_attention_near_float64({2, 2, size, 20, 20});
 }
 
 TEST(Attention, AgreesWithFloat64ForAnyNumberOfPositions) {
   for (const int64_t positions : {1, 2, 3, 5, 15, 16, 17, 31, 33, 64, 65, 100, 256}) {
-    expect_near_float64({1, 3, 8, positions, positions});
+    expect_attention_near_float64({1, 3, 8, positions, positions});
   }
 }
 
 TEST(Attention, AgreesWithFloat64ForAnyNumberOfImagesAndHeads) {
-  for (int64_t n = 1; n <= 5; ++n) expect_near_float64({n, 6 - n, 8, 15, 15});
+  for (int64_t n = 1; n <= 5; ++n) expect_attention_near_float64({n, 6 - n, 8, 15, 15});
 }
 
 TEST(Attention, AgreesWithFloat64ForMoreKeysThanQueriesAndFewer) {
-  expect_near_float64({2, 2, 8, 16, 64});
-  expect_near_float64({2, 2, 16, 50, 7});
+  expect_attention_near_float64({2, 2, 8, 16, 64});
+  expect_attention_near_float64({2, 2, 16, 50, 7});
 }
 
 /// The result alone, in bfloat16.
-void expect_inference_near_float64(const Case& c) {
+void expect_inference_near_float64(const AttentionCase& c) {
   SCOPED_TRACE(testing::Message() << c);
   const Inputs in = inputs(c, at::kBFloat16);
   const at::Tensor seen = attention_inference(in[0], in[1], in[2], c.heads);
@@ -140,7 +140,7 @@ TEST(AttentionInference, AgreesWithFloat64ForAnyNumberOfPositions) {
 
 TEST(AttentionInference, TakesScoresOfAnySize) {
   for (const double factor : {1e4, 1e15}) {
-    const Case c{1, 2, 8, 40, 300};
+    const AttentionCase c{1, 2, 8, 40, 300};
     Inputs in = inputs(c, at::kBFloat16);
     in[0] *= factor;
     const at::Tensor wanted = by_formula(in[0].to(at::kDouble), in[1].to(at::kDouble), in[2].to(at::kDouble), c.heads);
@@ -167,7 +167,7 @@ struct alignas(64) TileShapes {
 // LibTorch's own products of tiles give the registers other shapes.
 TEST(AttentionInference, LeavesTheRegistersOfTilesToOthers) {
   const Threads one(1);  // registers are a thread's own
-  const Case c{2, 4, 8, 64, 64};
+  const AttentionCase c{2, 4, 8, 64, 64};
   const Inputs in = inputs(c, at::kBFloat16);
   const auto attended = [&] { return attention_inference(in[0], in[1], in[2], c.heads); };
   const at::Tensor mixed = attended();
@@ -186,7 +186,7 @@ TEST(AttentionInference, LeavesTheRegistersOfTilesToOthers) {
 #endif
 
 TEST(AttentionInference, HasTheSameBitsInAnyBatchOnAnyNumberOfThreads) {
-  const Case c{3, 5, 8, 70, 200};
+  const AttentionCase c{3, 5, 8, 70, 200};
   const Inputs in = inputs(c, at::kBFloat16);
   const auto with = [&](int threads) {
     const Threads scope(threads);
@@ -215,20 +215,20 @@ TEST(AttentionInference, WeighsManyKeysAlike) {
 }
 
 TEST(AttentionInference, TakesTilesWhereTheProcessorHasThem) {
-  const Case c{2, 3, 8, 33, 33};
+  const AttentionCase c{2, 3, 8, 33, 33};
   const Inputs in = inputs(c, at::kBFloat16);
   const at::Tensor drawn = attention_inference(in[0], in[1], in[2], c.heads);
   EXPECT_EQ(at::equal(drawn, attention(in[0], in[1], in[2], c.heads)), cpu::tile_kernels() == nullptr);
 }
 
 TEST(AttentionInference, IsTheSameOperationInFloat32) {
-  const Case c{2, 3, 8, 33, 33};
+  const AttentionCase c{2, 3, 8, 33, 33};
   const Inputs in = inputs(c);
   EXPECT_TRUE(at::equal(attention_inference(in[0], in[1], in[2], c.heads), attention(in[0], in[1], in[2], c.heads)));
 }
 
 TEST(Attention, TakesTensorsOfAnyOrder) {
-  const Case c{2, 4, 8, 20, 20};
+  const AttentionCase c{2, 4, 8, 20, 20};
   Inputs in = inputs(c);
   const Results wanted = run(attention, c, in, at::kFloat);
   in[3] = in[3].transpose(1, 2).contiguous().transpose(1, 2);
@@ -240,7 +240,7 @@ TEST(Attention, TakesTensorsOfAnyOrder) {
 
 TEST(Attention, HasTheSameBitsOnAnyNumberOfThreads) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const Case c{3, 5, 8, 70, 70};
+    const AttentionCase c{3, 5, 8, 70, 70};
     const Inputs in = inputs(c, dtype);
     const auto with = [&](int threads) {
       const Threads scope(threads);
@@ -255,7 +255,7 @@ TEST(Attention, HasTheSameBitsOnAnyNumberOfThreads) {
 }
 
 TEST(Attention, AnImageDoesNotDependOnItsBatch) {
-  const Case c{3, 2, 8, 40, 40};
+  const AttentionCase c{3, 2, 8, 40, 40};
   const Inputs in = inputs(c);
   const at::Tensor y = attention(in[0], in[1], in[2], c.heads);
   for (int64_t n = 0; n < c.images; ++n) {
@@ -267,7 +267,7 @@ TEST(Attention, AnImageDoesNotDependOnItsBatch) {
 // Scores that float32's exponential cannot take, of both signs: the softmax is a choice of one key, the best one.
 TEST(Attention, TakesScoresOfAnySize) {
   for (const double factor : {30.0, 1e4, 1e15}) {
-    const Case c{1, 2, 8, 40, 40};
+    const AttentionCase c{1, 2, 8, 40, 40};
     Inputs in = inputs(c);
     in[0] *= factor;
     const Results seen = run(attention, c, in, at::kFloat);
@@ -279,7 +279,7 @@ TEST(Attention, TakesScoresOfAnySize) {
 }
 
 TEST(Attention, EqualKeysShareEqually) {
-  const Case c{1, 1, 8, 5, 48};
+  const AttentionCase c{1, 1, 8, 5, 48};
   Inputs in = inputs(c);
   in[1].fill_(-1e3);
   const at::Tensor y = attention(in[0], in[1], in[2], 1);
@@ -288,7 +288,7 @@ TEST(Attention, EqualKeysShareEqually) {
 
 template <typename Operation>
 void expect_nans_seen(const Operation& operation, at::ScalarType dtype, int64_t positions) {
-  const Case c{2, 2, 8, positions, positions};
+  const AttentionCase c{2, 2, 8, positions, positions};
   for (std::size_t of = 0; of < 3; ++of) {
     const Inputs in = inputs(c, dtype);
     in[of][1][7][3] = std::numeric_limits<float>::quiet_NaN();
@@ -308,7 +308,7 @@ TEST(Attention, ANaNIsNotHidden) {
 }
 
 TEST(Attention, RefusesASecondDerivative) {
-  const Case c{1, 1, 8, 4, 4};
+  const AttentionCase c{1, 1, 8, 4, 4};
   const Inputs in = inputs(c);
   in[0].requires_grad_();
   const at::Tensor y = attention(in[0], in[1], in[2], 1);

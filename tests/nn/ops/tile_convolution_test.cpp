@@ -36,7 +36,7 @@ at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
   return at::randn(sizes, at::make_generator<at::CPUGeneratorImpl>(seed)).to(at::kBFloat16);
 }
 
-struct Case {
+struct ConvolutionCase {
   int64_t images;
   int64_t height;  // of x
   int64_t width;
@@ -51,7 +51,7 @@ constexpr ConvolutionOptions kHalvedFromFirst{.stride = 2, .before = 0};
 
 class Layer {
  public:
-  explicit Layer(const Case& c) : case_(c), layer_("layer", c.in, c.out, c.options) {
+  explicit Layer(const ConvolutionCase& c) : case_(c), layer_("layer", c.in, c.out, c.options) {
     OwnedLayers owned;
     layer_.collect(owned);
     weight_ = normal({c.out, c.in, 3, 3}, 1) / 8.0;
@@ -78,7 +78,7 @@ class Layer {
   }
 
  private:
-  Case case_;
+  ConvolutionCase case_;
   Convolution layer_;
   at::Tensor weight_;
   at::Tensor bias_;
@@ -88,8 +88,8 @@ class TileConvolution : public testing::Test {
   const at::NoGradGuard no_grad_;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<ConvolutionCase> cases() {
+  std::vector<ConvolutionCase> all;
   for (const auto& [height, width] : std::vector<std::pair<int64_t, int64_t>>{
            {1, 1}, {2, 2}, {4, 4}, {8, 8}, {16, 16}, {6, 14}, {10, 34}, {2, 62}, {30, 2}, {18, 48}, {4, 30}}) {
     for (const bool repeated : {false, true}) all.push_back({2, height, width, 32, 64, {}, repeated});
@@ -110,7 +110,7 @@ std::vector<Case> cases() {
 }
 
 TEST_F(TileConvolution, IsTheConvolutionForAnyBorder) {
-  for (const Case& c : cases()) {
+  for (const ConvolutionCase& c : cases()) {
     SCOPED_TRACE(testing::Message() << c.height << " x " << c.width << ", " << c.in << " to " << c.out << ", stride "
                                     << c.options.stride << " from " << c.options.before
                                     << (c.repeated ? ", repeated" : ""));
@@ -133,7 +133,8 @@ TEST_F(TileConvolution, KeepsTheBorderApartFromImagesThatAreNotNumbers) {
 }
 
 TEST_F(TileConvolution, HasTheSameBitsInAnyBatchOnAnyNumberOfThreads) {
-  for (const Case& c : {Case{3, 9, 10, 64, 96}, Case{3, 97, 80, 64, 64}, Case{3, 9, 10, 32, 96, {}, true}}) {
+  for (const ConvolutionCase& c :
+       std::vector<ConvolutionCase>{{3, 9, 10, 64, 96}, {3, 97, 80, 64, 64}, {3, 9, 10, 32, 96, {}, true}}) {
     const Layer layer(c);
     const at::Tensor x = layer.image().contiguous(at::MemoryFormat::ChannelsLast);
     const auto with = [&](int threads) {
