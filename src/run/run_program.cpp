@@ -22,6 +22,7 @@
 #include "comm/start_deadline.h"
 #include "comm/watchdog.h"
 #include "device/device_library.h"
+#include "device/steady_products.h"
 #include "device/threads.h"
 #include "run/fault.h"
 
@@ -172,6 +173,7 @@ int run_program(int argc, char** argv, const std::function<void(const Runtime& r
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   base::outlive_readers();
   device::release_first_thread();
+  device::keep_products_steady();
   device::choose_nccl_settings();
   device::choose_cublas_workspace();
   if (cuda == CudaLibrary::at_start) device::open_library_for_gpus();

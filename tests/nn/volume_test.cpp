@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "device/steady_products.h"
 #include "nn/ops/as_on_cuda.h"
 #include "nn/ops/convolution.h"
 #include "nn/ops/resample.h"
@@ -29,6 +30,12 @@ using test::waves;
 constexpr int64_t kDepth = 4;
 constexpr int64_t kHeight = 8;
 constexpr int64_t kWidth = 12;
+
+/// As a program of ddpm starts: before the first product.
+class SteadyProducts : public testing::Environment {
+  void SetUp() override { device::keep_products_steady(); }
+};
+[[maybe_unused]] const auto* const kSteadyProducts = testing::AddGlobalTestEnvironment(new SteadyProducts);
 
 at::Tensor volume() { return waves({2, 3, kDepth, kHeight, kWidth}, 0.7).contiguous(at::MemoryFormat::ChannelsLast3d); }
 
