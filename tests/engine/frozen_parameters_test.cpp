@@ -20,7 +20,7 @@
 namespace ddpm::engine::test {
 namespace {
 
-constexpr int kFewSteps = 3;
+constexpr int kSteps = 3;
 
 comm::Communicator& world() { return ddpm::test::world(); }
 
@@ -109,7 +109,7 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
     const std::string precision = dtype == at::kFloat ? "no" : "bf16";
     TrainingCase chosen{.mixed_precision = precision, .change_roles = freeze};
     const auto self = world().split(world().rank(), 0);
-    const TrainingResult wanted = train(chosen, *self, kFewSteps);
+    const TrainingResult wanted = train(chosen, *self, kSteps);
     for (int64_t stage = 0; stage <= 3; ++stage) {
       chosen.parallel.zero_stage = stage;
       chosen.parallel.activation_checkpointing =
@@ -119,10 +119,10 @@ TEST(FrozenParameters, AreReadSavedAndLeftAloneInEveryStage) {
         expect_untouched(model, dtype);
         expect_saved_and_loaded(model, dtype, folder / fmt::format("{}-{}", precision, stage));
       };
-      const TrainingResult shared = train(chosen, world(), kFewSteps);
+      const TrainingResult shared = train(chosen, world(), kSteps);
       const bool exact = dtype == at::kFloat;
       EXPECT_LE(relative_distance(shared.weights, wanted.weights), exact ? 1e-5 : 1e-3);
-      for (std::size_t i = 0; i < kFewSteps; ++i) {
+      for (std::size_t i = 0; i < kSteps; ++i) {
         EXPECT_NEAR(shared.losses[i], wanted.losses[i], (exact ? 1e-5 : 1e-2) * wanted.losses[i]) << "step " << i;
       }
     }
