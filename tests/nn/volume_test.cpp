@@ -31,7 +31,7 @@ constexpr int64_t kDepth = 4;
 constexpr int64_t kHeight = 8;
 constexpr int64_t kWidth = 12;
 
-/// As a program of ddpm starts: before the first product.
+/// The start of a program of ddpm, which comes before its first product.
 class SteadyProducts : public testing::Environment {
   void SetUp() override { device::keep_products_steady(); }
 };

@@ -33,7 +33,7 @@
 namespace ddpm::device::cuda {
 namespace {
 
-constexpr uint32_t kImages = 6;  // with this seed some are mirrored and some are not
+constexpr uint32_t kImages = 6;
 
 struct Size {
   int64_t height, width, channels;
@@ -96,6 +96,14 @@ TEST(ModelImagesKernel, HasTheBitsOfAten) {
           << at::IntArrayRef(shape) << flip;
     }
   }
+}
+
+TEST(ModelImagesKernel, TheImagesHereAreMirroredInPart) {
+  const at::Tensor bytes = at::randint(256, std::array<int64_t, 4>{kImages, 5, 4, 3}, at::kByte);
+  const at::Tensor same = batch_of(bytes, {}, false).x0.eq(batch_of(bytes, {}, true).x0);
+  const auto kept = same.flatten(1).all(1).sum().item<int64_t>();
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, int64_t{kImages});
 }
 
 /// Memory that does not begin where 16 bytes (float32) or 4 (uint8) can be read at once.
