@@ -123,7 +123,7 @@ TEST(ModelImagesKernel, TakesAnyAlignment) {
 template <typename Out>
 at::Tensor blend(const at::Tensor& x, const at::Tensor& y, const at::Tensor& t, const at::Tensor& of_x,
                  const at::Tensor& of_y) {
-  const at::Tensor out = at::empty_like(x, at::TensorOptions(c10::CppTypeToScalarType<Out>::value));
+  at::Tensor out = at::empty_like(x, at::TensorOptions(c10::CppTypeToScalarType<Out>::value));
   const auto elements = static_cast<uint32_t>(x[0].numel());
   auto* const to = out.mutable_data_ptr<Out>();
   const auto* const from_x = x.const_data_ptr<float>();
@@ -159,7 +159,7 @@ TEST(BlendKernel, HasTheBitsOfAten) {
 }
 
 at::Tensor loss_row(const at::Tensor& losses, const at::Tensor& timesteps, int64_t num_train_timesteps) {
-  const at::Tensor row = at::full({kLossNumbers}, NAN, at::kDouble);
+  at::Tensor row = at::full({kLossNumbers}, NAN, at::kDouble);
   test::cuda::launch(1, kLossThreads, [&] {
     loss_row_kernel(losses.const_data_ptr<float>(), timesteps.const_data_ptr<int64_t>(),
                     static_cast<uint32_t>(losses.numel()), num_train_timesteps, row.mutable_data_ptr<double>());

@@ -33,7 +33,7 @@ std::vector<int64_t> timesteps(const Draw& draw, uint32_t images, uint32_t num_t
 
 at::Tensor normals(const Draw& draw, const OffsetNoise& offset, at::IntArrayRef shape) {
   const TilePlan plan = plan_tiles(static_cast<uint32_t>(shape[1]), static_cast<uint32_t>(shape[2] * shape[3]));
-  const at::Tensor out = at::empty(shape, at::TensorOptions().memory_format(at::MemoryFormat::ChannelsLast)).fill_(NAN);
+  at::Tensor out = at::empty(shape, at::TensorOptions().memory_format(at::MemoryFormat::ChannelsLast)).fill_(NAN);
   test::cuda::launch(static_cast<unsigned>(shape[0]) * plan.tiles(), kDrawThreads,
                      [&] { normals_kernel(draw, offset, plan, out.mutable_data_ptr<float>()); });
   return out;
