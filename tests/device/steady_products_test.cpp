@@ -21,12 +21,15 @@ TEST(SteadyProducts, WhatSomebodyHasSetStays) {
 TEST(SteadyProducts, AreAskedForWhereMklDoesNotHaveThemByItself) {
   std::ifstream file("/proc/cpuinfo");
   const std::string cpuinfo(std::istreambuf_iterator<char>(file), {});
-  const bool intel = cpuinfo.find("GenuineIntel") != std::string::npos;
-  const bool x86 = cpuinfo.find("vendor_id") != std::string::npos;
+#ifdef __x86_64__
+  const bool expected = cpuinfo.find("GenuineIntel") == std::string::npos;
+#else
+  const bool expected = false;  // an emulator may show its own processor there
+#endif
   unsetenv(kName);
   keep_products_steady();
   const char* const seen = std::getenv(kName);
-  EXPECT_EQ(seen == nullptr ? "" : std::string(seen), x86 && !intel ? "AUTO,STRICT" : "");
+  EXPECT_EQ(seen == nullptr ? "" : std::string(seen), expected ? "AUTO,STRICT" : "");
 }
 
 }  // namespace
