@@ -56,7 +56,7 @@ class ForeignFileTest : public SharedFolderTest {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // files' times have the kernel's grain
       work();
     });
-    const std::string said = refusal([&] { return read(set); });
+    std::string said = refusal([&] { return read(set); });
     set.close(comm());
     return said;
   }
@@ -126,7 +126,7 @@ TEST_F(ForeignFileTest, OneLookAtTheFileIsEnoughForAMicroBatch) {
   const Dataset set = Dataset::open(comm(), path_);
   const ImageOrder order(set.size(), 0, {.shuffle = Shuffle::full});
   constexpr int64_t kSteps = 8;
-  const auto layout = layout::BatchLayout::make(8 * comm().size(), 8, comm().size());
+  const auto layout = layout::BatchLayout::make(int64_t{8} * comm().size(), 8, comm().size());
   BatchLoader loader(set, order, {.layout = layout, .rank = comm().rank(), .end_step = kSteps, .prefetch = 0});
   const test::FailingCalls counted("stat", 0, 0);
   for (int64_t step = 0; step < kSteps; ++step) loader.next();
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Prefetch, ForeignFileLoaderTest, testing::Values(0, 1))
 TEST_P(ForeignFileLoaderTest, GivesOutNoBatchOfAFileThatShrank) {
   Dataset set = Dataset::open(comm(), path_);
   const ImageOrder order(set.size(), 0, {});
-  const auto layout = layout::BatchLayout::make(8 * comm().size(), 8, comm().size());
+  const auto layout = layout::BatchLayout::make(int64_t{8} * comm().size(), 8, comm().size());
   BatchLoader loader(set, order,
                      {.layout = layout, .rank = comm().rank(), .end_step = 100'000, .prefetch = GetParam()});
   loader.next();

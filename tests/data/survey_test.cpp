@@ -26,7 +26,7 @@ class SurveyTest : public SharedFolderTest {
  protected:
   /// A bare file of sample images; in those of `bad`, element 13 (row 1, column 2, channel 1) is infinite.
   Path make(const ImageFormat& format, int64_t count, const std::vector<int64_t>& bad = {}) const {
-    const Path path = folder_ / "images.h5";
+    Path path = folder_ / "images.h5";
     on_rank_0([&] {
       std::filesystem::remove(path);
       base::posix_file_system()->create_exclusive(path)->close();

@@ -36,6 +36,7 @@ inline HostFacts healthy_machine(int ranks) {
 /// Hosts node00, node01 ...; each rank is bound to four cores, which are one NUMA node, and uses them.
 inline Survey healthy_survey(int hosts, int ranks_per_host) {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(hosts * ranks_per_host));
   for (int rank = 0; rank < hosts * ranks_per_host; ++rank)
     names.push_back(fmt::format("node{:02}", rank / ranks_per_host));
   Survey survey = make_survey(names);

@@ -182,7 +182,7 @@ TEST(Memory, AStageKeepsNoMoreMicroBatchesThanAStepHas) {
   EXPECT_EQ(memory(3).activations, 2400);
   EXPECT_EQ(memory(4).activations, 3200);
   EXPECT_EQ(memory(9).activations, 3200);
-  EXPECT_EQ(memory(4).images - memory(2).images, 2 * 8 * model.image_bytes);
+  EXPECT_EQ(memory(4).images - memory(2).images, int64_t{2} * 8 * model.image_bytes);
   EXPECT_EQ(memory(9).images, memory(4).images);
 }
 
@@ -196,16 +196,16 @@ TEST(Memory, ASnapshotIsTheShareOfTheRankThatSavesMost) {
   ModelSizes model = model_of(4, kBlock);
   model.held_parameters = 3 * kBlock;  // the larger of two stages
   Arrangement a{.ranks_per_node = 4, .parallelism = {.global_size = 4, .pipeline_size = 2}, .averages = 1};
-  EXPECT_EQ(memory_of(model, a, 0).snapshot, 4 * 4 * 3 * kBlock / 2);
+  EXPECT_EQ(memory_of(model, a, 0).snapshot, int64_t{4} * 4 * 3 * kBlock / 2);
   EXPECT_EQ(memory_of(model, a, 0).saved, 0);
   a.saves_while_training = true;
-  EXPECT_EQ(memory_of(model, a, 0).saved, 4 * 4 * 3 * kBlock / 2);
+  EXPECT_EQ(memory_of(model, a, 0).saved, int64_t{4} * 4 * 3 * kBlock / 2);
   a.parallelism.pipeline_size = 1;
   a.parallelism.tensor_size = 4;
-  EXPECT_EQ(memory_of(model, a, 0).snapshot, 4 * 4 * 3 * kBlock) << "one rank saves what is not cut";
+  EXPECT_EQ(memory_of(model, a, 0).snapshot, int64_t{4} * 4 * 3 * kBlock) << "one rank saves what is not cut";
   a.parallelism.tensor_size = 1;
   a.parallelism.tiles = 4;
-  EXPECT_EQ(memory_of(model, a, 0).snapshot, 4 * 4 * 3 * kBlock / 4) << "tiles hold the same parameters";
+  EXPECT_EQ(memory_of(model, a, 0).snapshot, int64_t{4} * 4 * 3 * kBlock / 4) << "tiles hold the same parameters";
 }
 
 TEST(HostMemory, BatchesOnTheirWayArePinnedWithTheirStep) {
@@ -222,7 +222,7 @@ TEST(HostMemory, BatchesOnTheirWayArePinnedWithTheirStep) {
 
 TEST(HostMemory, HoldsWhatOffloadPutsThere) {
   const ModelSizes model = model_of(16, 64 * kBlock);
-  const int64_t part = 16 * 64 * kBlock / 4;  // 2^20 elements
+  const int64_t part = int64_t{16} * 64 * kBlock / 4;  // 2^20 elements
   Arrangement a{.ranks_per_node = 4,
                 .parallelism = {.zero_stage = 1, .offload = layout::Offload::optimizer, .global_size = 4},
                 .averages = 1,
@@ -230,14 +230,14 @@ TEST(HostMemory, HoldsWhatOffloadPutsThere) {
   const auto host = [&] { return memory_of(model, a, 0).beside; };
   EXPECT_EQ(host().state, (4 + 8 + 4) * part);
   EXPECT_EQ(host().weights, 4 * part);
-  EXPECT_EQ(host().chunks, 3 * 4 * part);  // one bucket, and less than a chunk
+  EXPECT_EQ(host().chunks, int64_t{3} * 4 * part);  // one bucket, and less than a chunk
   a.mixed_precision = true;
-  EXPECT_EQ(host().chunks, 3 * (4 + 2) * part);
+  EXPECT_EQ(host().chunks, int64_t{3} * (4 + 2) * part);
   a.parallelism.zero_stage = 3;
   a.parallelism.offload = layout::Offload::parameters;
   EXPECT_EQ(host().weights, (2 + 4) * part);
   EXPECT_EQ(host().state, (2 + 4 + 8 + 4) * part);
-  EXPECT_EQ(host().chunks, 3 * 4 * part / 16) << "each unit is a run of its own";
+  EXPECT_EQ(host().chunks, int64_t{3} * 4 * part / 16) << "each unit is a run of its own";
   a.parallelism.offload = layout::Offload::none;
   EXPECT_EQ(host().state + host().chunks, 0);
 }
@@ -247,7 +247,7 @@ TEST(HostMemory, SnapshotsOfOffloadedStateAreNotPinned) {
   Arrangement a{.averages = 1, .on_device = true};
   a.parallelism.offload = layout::Offload::optimizer;
   const HostMemory host = memory_of(model, a, 0).beside;
-  EXPECT_EQ(host.snapshot, 4 * 4 * kBlock);
+  EXPECT_EQ(host.snapshot, int64_t{4} * 4 * kBlock);
   EXPECT_EQ(host.pinned, host.batches + host.weights + host.chunks);
 }
 
